@@ -1,0 +1,86 @@
+//! Collectives of a warp.
+
+use crate::{
+    block,
+    fault::fault,
+    rendezvous::{Collective, meet},
+};
+use std::panic::Location;
+
+#[track_caller]
+pub(crate) fn collective(name: &'static str, mask: u32) -> Collective {
+    let first = block::with(|b| b.me() / 32 * 32);
+    let at = Location::caller();
+    Collective { name, at, first, mask: mask as u128, aligned: false, orders_memory: false }
+}
+
+/// For instructions that a whole warp must execute together.
+#[track_caller]
+pub(crate) fn aligned(name: &'static str) -> Collective {
+    Collective { aligned: true, ..collective(name, !0) }
+}
+
+/// The `value` of lane `source`.
+#[track_caller]
+pub fn shuffle(name: &'static str, mask: u32, value: u32, source: u32) -> u32 {
+    let what = collective(name, mask);
+    let (.., result) = meet(what, (value, source as usize, 0), |_, peers| {
+        for lane in peers.lanes() {
+            let (_, source, _) = *peers.get(lane).unwrap();
+            let Some((value, ..)) = peers.get(source).copied() else {
+                fault!(
+                    what.at,
+                    "{name}: lane {lane} reads from lane {source}, which doesn't take part"
+                );
+            };
+            peers.get(lane).unwrap().2 = value;
+        }
+    });
+    result
+}
+
+/// `vote.sync.ballot`
+#[track_caller]
+pub fn ballot(mask: u32, predicate: bool) -> u32 {
+    let (_, votes) = meet(collective("vote.sync.ballot", mask), (predicate, 0), |_, peers| {
+        let votes =
+            peers.lanes().fold(0, |v, lane| v | (peers.get(lane).unwrap().0 as u32) << lane);
+        peers.lanes().for_each(|lane| peers.get(lane).unwrap().1 = votes);
+    });
+    votes
+}
+
+/// `redux.sync`
+#[track_caller]
+pub fn reduce(name: &'static str, mask: u32, value: u32, f: fn(u32, u32) -> u32) -> u32 {
+    meet(collective(name, mask), value, |_, peers| {
+        let all = peers.lanes().map(|lane| *peers.get(lane).unwrap());
+        let total = all.collect::<Vec<_>>().into_iter().reduce(f).unwrap();
+        peers.lanes().for_each(|lane| *peers.get(lane).unwrap() = total);
+    })
+}
+
+/// `bar.warp.sync`
+#[track_caller]
+pub fn sync(mask: u32) {
+    meet(Collective { orders_memory: true, ..collective("bar.warp.sync", mask) }, (), |_, _| {});
+}
+
+/// `elect.sync`: true in one thread of the mask.
+#[track_caller]
+pub fn elect(mask: u32) -> bool {
+    meet(collective("elect.sync", mask), false, |_, peers| {
+        let leader = peers.lanes().next().unwrap();
+        *peers.get(leader).unwrap() = true;
+    })
+}
+
+/// `setmaxnreg`, which only has to be legal.
+#[track_caller]
+pub fn set_max_registers(count: u32) {
+    let what = aligned("setmaxnreg");
+    if !count.is_multiple_of(8) || !(24..=256).contains(&count) {
+        fault!(what.at, "setmaxnreg {count}: must be a multiple of 8 in 24..=256");
+    }
+    meet(what, (), |_, _| {});
+}

@@ -1,0 +1,2 @@
+//! Automation: building and checking the kernels, set-up, bundles.
+fn main() {}
