@@ -72,8 +72,3 @@ fn arrive_at(b: &mut Block, id: u32, count: u32, at: Site) -> bool {
     }
     true
 }
-
-/// `fence.proxy.async`: lets the async proxy (TMA, wgmma) see earlier ordinary writes.
-pub fn fence_proxy_async() {
-    block::with(|b| b.order.proxy_fence(b.me()));
-}

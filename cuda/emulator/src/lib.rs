@@ -18,10 +18,14 @@ mod trap;
 
 pub mod atomic;
 pub mod barrier;
+pub mod cluster;
 pub mod copy;
+pub mod fence;
+pub mod global;
 mod launch;
 pub mod mbarrier;
 pub mod mma;
+pub mod print;
 pub mod shared;
 pub mod thread;
 pub mod warp;

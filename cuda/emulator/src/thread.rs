@@ -49,3 +49,13 @@ pub fn poll() {
 pub fn exp2(x: f32) -> f32 {
     x.exp2()
 }
+
+/// `tanh.approx.f32`, for kernels, which have no std.
+pub fn tanh(x: f32) -> f32 {
+    x.tanh()
+}
+
+/// `lg2.approx.f32`, for kernels, which have no std.
+pub fn log2(x: f32) -> f32 {
+    x.log2()
+}

@@ -22,9 +22,9 @@ pub(crate) fn aligned(name: &'static str) -> Collective {
 
 /// The `value` of lane `source`.
 #[track_caller]
-pub fn shuffle(name: &'static str, mask: u32, value: u32, source: u32) -> u32 {
+pub fn shuffle<T: Copy>(name: &'static str, mask: u32, value: T, source: u32) -> T {
     let what = collective(name, mask);
-    let (.., result) = meet(what, (value, source as usize, 0), |_, peers| {
+    let (.., result) = meet(what, (value, source as usize, value), |_, peers| {
         for lane in peers.lanes() {
             let (_, source, _) = *peers.get(lane).unwrap();
             let Some((value, ..)) = peers.get(source).copied() else {
