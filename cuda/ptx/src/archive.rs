@@ -1,0 +1,72 @@
+//! The archive's format, for the two sides that must agree on it.
+//!
+//! Entries of one library resemble each other, and they are wanted one at a time. So each is
+//! deflated on its own, but with a shared dictionary of typical text before it: nearly as small
+//! as one solid stream, and unpacking an entry never touches another. Deflate's window bounds
+//! the dictionary to 32 KB.
+//!
+//! ```text
+//! magic    8 bytes
+//! u32      bytes of the dictionary, unpacked
+//! u32      bytes of the dictionary, packed
+//! u32      number of entries
+//! entries  (u8 length, architecture) (u8 length, name) (u32 unpacked) (u32 packed)
+//! streams  the dictionary, then the entries in order
+//! ```
+//!
+//! Numbers are little-endian; entries are sorted by architecture and name.
+
+/// The first bytes of an archive.
+pub(crate) const MAGIC: &[u8; 8] = b"PTXpack1";
+
+/// How far back a deflate stream may refer.
+pub(crate) const WINDOW: usize = 32 * 1024;
+
+/// What the index says of one entry.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Indexed<'a> {
+    pub(crate) arch: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) unpacked: usize,
+    pub(crate) packed: &'a [u8],
+}
+
+/// An archive's parts.
+#[derive(Debug)]
+pub(crate) struct Archive<'a> {
+    pub(crate) dictionary_bytes: usize,
+    pub(crate) dictionary: &'a [u8],
+    pub(crate) entries: Vec<Indexed<'a>>,
+}
+
+impl<'a> Archive<'a> {
+    /// Reads the index; `None` where the bytes are no archive.
+    pub(crate) fn read(bytes: &'a [u8]) -> Option<Self> {
+        let mut rest = bytes.strip_prefix(MAGIC)?;
+        let dictionary_bytes = number(&mut rest)?;
+        let dictionary_packed = number(&mut rest)?;
+        let count = number(&mut rest)?;
+        let mut index = Vec::new();
+        for _ in 0..count {
+            let (arch, name) = (word(&mut rest)?, word(&mut rest)?);
+            index.push((arch, name, number(&mut rest)?, number(&mut rest)?));
+        }
+        let dictionary = rest.split_off(..dictionary_packed)?;
+        let mut entries = Vec::with_capacity(index.len());
+        for (arch, name, unpacked, packed) in index {
+            entries.push(Indexed { arch, name, unpacked, packed: rest.split_off(..packed)? });
+        }
+        Some(Archive { dictionary_bytes, dictionary, entries })
+    }
+}
+
+fn number(rest: &mut &[u8]) -> Option<usize> {
+    let (bytes, tail) = rest.split_first_chunk::<4>()?;
+    *rest = tail;
+    usize::try_from(u32::from_le_bytes(*bytes)).ok()
+}
+
+fn word<'a>(rest: &mut &'a [u8]) -> Option<&'a str> {
+    let bytes = usize::from(*rest.split_off_first()?);
+    std::str::from_utf8(rest.split_off(..bytes)?).ok()
+}
