@@ -21,6 +21,7 @@ pub struct Kernel<Args> {
     name: &'static str,
     entry: Entry,
     bounds: LaunchBounds,
+    arch: &'static str,
     args: PhantomData<fn(Args)>,
 }
 
@@ -29,9 +30,14 @@ impl<Args> Kernel<Args> {
     ///
     /// # Safety
     /// `entry` must take pointers to values of the types in `Args`, in order, and `name` must be
-    /// the name of an entry with the same parameters.
-    pub const unsafe fn new(name: &'static str, entry: Entry, bounds: LaunchBounds) -> Self {
-        Kernel { name, entry, bounds, args: PhantomData }
+    /// the name of an entry with the same parameters, compiled for `arch`.
+    pub const unsafe fn new(
+        name: &'static str,
+        entry: Entry,
+        bounds: LaunchBounds,
+        arch: &'static str,
+    ) -> Self {
+        Kernel { name, entry, bounds, arch, args: PhantomData }
     }
 
     /// The entry's name in PTX, and the stem of its file.
@@ -47,5 +53,10 @@ impl<Args> Kernel<Args> {
     /// What the kernel is compiled for.
     pub const fn bounds(&self) -> LaunchBounds {
         self.bounds
+    }
+
+    /// The architecture its PTX is compiled for, and the oldest it runs on: `sm_70`, say.
+    pub const fn arch(&self) -> &'static str {
+        self.arch
     }
 }

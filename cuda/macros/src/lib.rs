@@ -105,7 +105,7 @@ fn expand(options: &Options, kernel: &ItemFn) -> syn::Result<proc_macro2::TokenS
                 blocks_per_sm: #blocks_per_sm,
             };
             // SAFETY: `entry` reads the types in the tuple, in order.
-            unsafe { ::cuda_std::host::Kernel::new(stringify!(#name), entry, bounds) }
+            unsafe { ::cuda_std::host::Kernel::new(stringify!(#name), entry, bounds, #arch) }
         };
     })
 }
