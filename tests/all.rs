@@ -2,3 +2,4 @@
 //! GPU and without Rust.
 
 mod emulator;
+mod host;

@@ -1,1 +1,60 @@
-//! What the tests share.
+//! What the tests share: the backends they run on.
+
+use fused_attention::{Device, DeviceKind};
+use std::{
+    io::Write,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::OnceLock,
+};
+
+/// Every backend there is: the emulator, and each GPU. Says which, once, past the capture of
+/// output.
+///
+/// # Panics
+/// `FUSED_ATTENTION_REQUIRE_GPU=1` is set, and there is no GPU.
+pub fn backends() -> Vec<Device> {
+    static BACKENDS: OnceLock<Vec<Device>> = OnceLock::new();
+    let found = BACKENDS.get_or_init(|| {
+        let devices = Device::available();
+        let names: Vec<_> = devices.iter().map(Device::to_string).collect();
+        let mut line = format!("backends: {}\n", names.join(", "));
+        if let Err(error) = Device::cuda(0) {
+            line += &format!("no GPU: {error}\n");
+        }
+        // The test goes on even if nobody can read the line.
+        let _ = std::io::stderr().write_all(line.as_bytes());
+        devices
+    });
+    let required = std::env::var("FUSED_ATTENTION_REQUIRE_GPU").is_ok_and(|value| value == "1");
+    assert!(
+        !required || found.iter().any(is_gpu),
+        "FUSED_ATTENTION_REQUIRE_GPU=1, and there is no GPU"
+    );
+    found.clone()
+}
+
+/// The GPUs among the backends. A test that needs one and gets none says so and passes.
+pub fn gpus() -> Vec<Device> {
+    let gpus: Vec<_> = backends().into_iter().filter(is_gpu).collect();
+    if gpus.is_empty() {
+        eprintln!("skipped: needs a GPU");
+    }
+    gpus
+}
+
+/// Runs a test on every backend, and says on which it failed.
+///
+/// # Panics
+/// The test does.
+pub fn on_every_backend(test: impl Fn(&Device)) {
+    for device in backends() {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| test(&device))) {
+            eprintln!("failed on {device}");
+            resume_unwind(payload);
+        }
+    }
+}
+
+fn is_gpu(device: &Device) -> bool {
+    matches!(device.kind(), DeviceKind::Cuda { .. })
+}

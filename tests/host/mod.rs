@@ -1,0 +1,4 @@
+//! The host library: devices, tensors, launches.
+
+mod plan_cache;
+mod tensors;
