@@ -1,0 +1,49 @@
+//! Loads and stores of each type.
+
+use cuda_std::{Value, global, kernel, shared, thread};
+
+macro_rules! memory {
+    ($($kernel:ident: $T:ty;)*) => {$(
+        /// Each thread's value through [`pass_on`].
+        #[kernel(launch_bounds(64, 1))]
+        pub unsafe fn $kernel(from: *const $T, to: *mut $T) {
+            // SAFETY: promised by this kernel's caller.
+            unsafe { pass_on(from, to) }
+        }
+    )*};
+}
+
+memory! {
+    memory_u8: u8;
+    memory_u16: u16;
+    memory_u32: u32;
+    memory_i32: i32;
+    memory_f32: f32;
+    memory_u64: u64;
+    memory_f64: f64;
+    memory_u32x2: [u32; 2];
+    memory_u32x4: [u32; 4];
+    memory_f32x2: [f32; 2];
+    memory_f32x4: [f32; 4];
+    memory_u64x2: [u64; 2];
+    memory_f64x2: [f64; 2];
+}
+
+/// `to` has four elements for each thread: its own value by each kind of load and store of global
+/// memory, then its mirror image's by way of shared memory.
+#[inline(always)]
+unsafe fn pass_on<T: Value>(from: *const T, to: *mut T) {
+    let (i, last) = (thread::thread_idx_x(), thread::block_dim_x() - 1);
+    let address = |i| shared::dynamic() + i * size_of::<T>() as u32;
+    // SAFETY: elements of the thread's own; shared memory of one value for each thread, ordered
+    // by the block's barrier.
+    unsafe {
+        let (from, to) = (from.add(i as usize), to.add(4 * i as usize));
+        global::store(to, global::load(from));
+        global::store_streaming(to.add(1), global::load_cached(from));
+        global::store(to.add(2), global::load_streaming(from));
+        shared::store(address(i), global::load(to.add(2)));
+        thread::sync_threads();
+        global::store(to.add(3), shared::load::<T>(address(last - i)));
+    }
+}
