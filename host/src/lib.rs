@@ -1,6 +1,7 @@
 //! Fused softmax and attention on NVIDIA GPUs, with kernels written in Rust.
 
 mod backend;
+mod causal;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod debug;
@@ -14,9 +15,11 @@ mod layout;
 mod plan_cache;
 mod ptx;
 mod raw;
+pub mod reference;
 mod stream;
 mod tensor;
 
+pub use causal::Causal;
 pub use cuda_launch::{Dim3, Kernel, KernelArgs, LaunchBounds, LaunchConfig, Launcher};
 pub use cuda_ptx::PtxLibrary;
 pub use device::{Device, DeviceKind};

@@ -1,0 +1,142 @@
+//! Scaled masked softmax.
+
+use crate::Causal;
+
+/// A value for each element, by matrix, row and column.
+pub type ElementFn<'a> = &'a dyn Fn(usize, usize, usize) -> f64;
+
+/// A condition for each element, by matrix, row and column.
+pub type MaskFn<'a> = &'a dyn Fn(usize, usize, usize) -> bool;
+
+/// A length for each row, by matrix and row.
+pub type LengthFn<'a> = &'a dyn Fn(usize, usize) -> usize;
+
+/// Scores and what hides them. The scores are matrices of `rows` x `columns`, one after the
+/// other; leading dimensions are flattened into the number of the matrix.
+///
+/// The element in row i and column j has the score `x * scale + additive`, and is visible if
+///
+/// - j is below the row's length (the number of columns, where no lengths are given),
+/// - j <= i + d with a causal mask,
+/// - i + d - left <= j <= i + d + right with a window (left, right), of which a negative bound
+///   does not limit,
+/// - and `excluded` is not true for it.
+///
+/// d is 0 if the causal mask is aligned at the top left, else the row's length minus the number
+/// of rows.
+#[derive(Clone, Copy)]
+pub struct SoftmaxProblem<'a> {
+    /// The scores before scaling, in row-major order.
+    pub x: &'a [f64],
+    /// Rows of a matrix: the queries.
+    pub rows: usize,
+    /// Columns of a matrix: the keys.
+    pub columns: usize,
+    /// What the scores are multiplied by.
+    pub scale: f64,
+    /// Added to each scaled score.
+    pub additive: Option<ElementFn<'a>>,
+    /// Whether an element is hidden.
+    pub excluded: Option<MaskFn<'a>>,
+    /// Whether later keys are hidden, and later than what.
+    pub causal: Option<Causal>,
+    /// How many columns left and right of the diagonal are visible; negative: all.
+    pub window: (i64, i64),
+    /// How many columns a row has.
+    pub lengths: Option<LengthFn<'a>>,
+}
+
+/// What softmax computes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Softmax {
+    /// The probabilities, in the order of the scores.
+    pub p: Vec<f64>,
+    /// The natural logarithm of the sum of the exponentials of each row's visible scores.
+    pub lse: Vec<f64>,
+}
+
+impl<'a> SoftmaxProblem<'a> {
+    /// Scores with scale 1 and without masks.
+    pub fn new(x: &'a [f64], rows: usize, columns: usize) -> Self {
+        SoftmaxProblem {
+            x,
+            rows,
+            columns,
+            scale: 1.0,
+            additive: None,
+            excluded: None,
+            causal: None,
+            window: (-1, -1),
+            lengths: None,
+        }
+    }
+
+    /// Whether an element takes part in its row.
+    pub fn is_visible(&self, matrix: usize, i: usize, j: usize) -> bool {
+        let length = self.lengths.map_or(self.columns, |length| length(matrix, i));
+        let alignment = self.causal.unwrap_or(Causal::BottomRight);
+        let diagonal = i as i64 + alignment.offset(self.rows, length);
+        let past_diagonal = j as i64 - diagonal;
+        let (left, right) = self.window;
+        j < length
+            && (self.causal.is_none() || past_diagonal <= 0)
+            && (left < 0 || -past_diagonal <= left)
+            && (right < 0 || past_diagonal <= right)
+            && !self.excluded.is_some_and(|excluded| excluded(matrix, i, j))
+    }
+
+    /// The probabilities exp(score - lse) of the visible elements, 0 elsewhere, and each row's lse.
+    ///
+    /// A row that sees nothing, or only scores of -inf, is 0 with an lse of -inf. In a row with a
+    /// visible score that is NaN or +inf, every visible element and the lse are NaN. Rows without
+    /// columns are not counted: there is no lse for them.
+    ///
+    /// # Panics
+    /// `x` is not a whole number of matrices.
+    pub fn solve(&self) -> Softmax {
+        let size = self.rows * self.columns;
+        let whole = if size == 0 { self.x.is_empty() } else { self.x.len().is_multiple_of(size) };
+        assert!(whole, "{} scores in matrices of {}", self.x.len(), size);
+        let mut result = Softmax { p: Vec::with_capacity(self.x.len()), lse: Vec::new() };
+        // A chunk of 0 would not do; without columns there is no element either.
+        for (number, x) in self.x.chunks_exact(self.columns.max(1)).enumerate() {
+            let (matrix, i) = (number / self.rows, number % self.rows);
+            let score =
+                |(j, &x)| self.is_visible(matrix, i, j).then(|| self.score(x, matrix, i, j));
+            let scores: Vec<Option<f64>> = x.iter().enumerate().map(score).collect();
+            let (maximum, sum) = exponentials(scores.iter().copied().flatten());
+            // exp(score - lse), but right where lse is so large that ln(sum) is lost in it.
+            let probability = |score: &Option<f64>| match *score {
+                None => 0.0,
+                // -inf - -inf would be NaN.
+                Some(_) if maximum == f64::NEG_INFINITY => 0.0,
+                Some(score) => (score - maximum).exp() / sum,
+            };
+            result.p.extend(scores.iter().map(probability));
+            result.lse.push(maximum + sum.ln());
+        }
+        result
+    }
+
+    fn score(&self, x: f64, matrix: usize, i: usize, j: usize) -> f64 {
+        let scaled = x * self.scale;
+        self.additive.map_or(scaled, |additive| scaled + additive(matrix, i, j))
+    }
+}
+
+/// The maximum, and the sum of exp(score - maximum): -inf and 0 without finite scores, NaN with a
+/// score of NaN or +inf.
+fn exponentials(scores: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+    let broken = |score: f64| score.is_nan() || score == f64::INFINITY;
+    if scores.clone().any(broken) {
+        return (f64::NAN, f64::NAN);
+    }
+    let maximum = scores.clone().fold(f64::NEG_INFINITY, f64::max);
+    if maximum == f64::NEG_INFINITY {
+        return (maximum, 0.0);
+    }
+    (maximum, scores.map(|score| (score - maximum).exp()).sum())
+}
+
+#[cfg(test)]
+mod tests;
