@@ -1,2 +1,44 @@
-//! Automation: building and checking the kernels, set-up, bundles.
-fn main() {}
+//! The workspace's automation: `cargo xtask --help`.
+
+mod build_ptx;
+mod device_crates;
+mod manifest;
+mod sources;
+mod workspace;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Builds and checks the kernels, and fetches the tools that this takes.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Build every kernel to PTX and write the files and their manifest
+    BuildPtx {
+        /// Write nothing: fail if a file is not what the sources give
+        #[arg(long)]
+        check: bool,
+    },
+    /// List the prebuilt entries
+    ListEntries,
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().task {
+        Task::BuildPtx { check } => build_ptx::run(check),
+        Task::ListEntries => build_ptx::list(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

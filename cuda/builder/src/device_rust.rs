@@ -10,15 +10,21 @@ use std::{
 /// The environment variable that names a folder with a compiler for the device.
 pub const DEVICE_RUST_VARIABLE: &str = "FUSED_ATTENTION_DEVICE_RUST";
 
-/// Where such a folder is looked for, in the workspace, if the variable is not set.
-pub const DEVICE_RUST_FOLDER: &str = ".tools/device-rust";
+/// The environment variable that names a folder of tools, to share it between checkouts.
+pub const TOOLS_VARIABLE: &str = "FUSED_ATTENTION_TOOLS";
+
+/// The folder of tools for a workspace: what [`TOOLS_VARIABLE`] names, else `.tools` in it. A
+/// compiler for the device may lie in its folder `device-rust`.
+pub fn tools_folder(workspace: &Path) -> PathBuf {
+    workspace.join(env::var_os(TOOLS_VARIABLE).unwrap_or_else(|| ".tools".into()))
+}
 
 /// A Rust compiler together with the library source of its very own version, which building
 /// `core` takes.
 ///
 /// It is, in this order: what the environment variable names ([`DEVICE_RUST_VARIABLE`]); the
-/// toolchain in use, if it has its component `rust-src`; what lies in the workspace
-/// ([`DEVICE_RUST_FOLDER`]). The folders hold a toolchain (`bin/rustc`) or unpacked packages of a
+/// toolchain in use, if it has its component `rust-src`; what lies in the folder of tools
+/// ([`tools_folder`]). The folders hold a toolchain (`bin/rustc`) or unpacked packages of a
 /// distribution (`usr/bin/rustc`, libraries in `usr/lib/<machine>`).
 #[derive(Debug, Clone)]
 pub struct DeviceRust {
@@ -47,7 +53,7 @@ impl DeviceRust {
         if Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library/core").is_dir() {
             return in_use.with_version(workspace);
         }
-        let folder = workspace.join(DEVICE_RUST_FOLDER);
+        let folder = tools_folder(workspace).join("device-rust");
         let unpacked = DeviceRust { folder: Some(folder.clone()), version: String::new() };
         if unpacked.rustc().is_some() {
             return unpacked.with_version(workspace);

@@ -9,7 +9,7 @@ use std::{io, path::PathBuf};
 pub enum BuildError {
     /// No compiler can build `core` for the device.
     #[error(
-        "no Rust compiler for the device: rustc {pinned} has no library source, and there is no \
+        "no Rust compiler for the device: {pinned} has no library source, and there is no \
          compiler at {folder}"
     )]
     NoDeviceRust {
@@ -50,7 +50,7 @@ pub enum BuildError {
         manifest: PathBuf,
     },
     /// What the compiler made is not fit to be loaded.
-    #[error("{crate_name} for {arch}: {source}")]
+    #[error("{crate_name} for {arch}")]
     Entry {
         /// The crate that was built.
         crate_name: String,

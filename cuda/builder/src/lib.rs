@@ -20,7 +20,7 @@ mod module;
 
 pub use builder::{Built, CudaBuilder};
 pub use cuda_ptx::Arch;
-pub use device_rust::{DEVICE_RUST_FOLDER, DEVICE_RUST_VARIABLE, DeviceRust};
+pub use device_rust::{DEVICE_RUST_VARIABLE, DeviceRust, TOOLS_VARIABLE, tools_folder};
 pub use error::{BuildError, EntryError};
 
 use entry::Bounds;

@@ -1,0 +1,111 @@
+//! `cargo xtask build-ptx` and `list-entries`.
+
+use crate::{
+    device_crates::{DEVICE_CRATES, DeviceCrate},
+    manifest::Manifest,
+    sources,
+    workspace::{read, root},
+};
+use anyhow::{Context, Result, bail};
+use cuda_builder::{BuildError, Built, CudaBuilder, DeviceRust};
+use indicatif::ProgressBar;
+use std::{collections::BTreeMap, fs, time::Duration};
+
+/// Builds every device crate; with `check`, only compares.
+pub(crate) fn run(check: bool) -> Result<()> {
+    let compiler = match DeviceRust::find(root()) {
+        Ok(rust) => rust.version().to_owned(),
+        Err(error @ BuildError::NoDeviceRust { .. }) => {
+            return Err(error).context("run `cargo xtask setup` first");
+        }
+        Err(error) => return Err(error.into()),
+    };
+    println!("device compiler: {compiler}");
+    for device_crate in DEVICE_CRATES {
+        if check { compare(device_crate, &compiler)? } else { write(device_crate, &compiler)? }
+    }
+    Ok(())
+}
+
+/// Lists every committed entry.
+pub(crate) fn list() -> Result<()> {
+    for device_crate in DEVICE_CRATES {
+        for file in Manifest::read(device_crate)?.files.keys() {
+            println!("{}/{file}", device_crate.output);
+        }
+    }
+    Ok(())
+}
+
+fn write(device_crate: &DeviceCrate, compiler: &str) -> Result<()> {
+    let output = device_crate.output();
+    let built = build(device_crate)?;
+    let mut files = BTreeMap::new();
+    for module in &built {
+        let folder = output.join(module.arch.name());
+        // What is not written again must not stay.
+        if folder.is_dir() {
+            fs::remove_dir_all(&folder)?;
+        }
+        for (name, text) in &module.entries {
+            fs::create_dir_all(&folder)?;
+            fs::write(folder.join(format!("{name}.ptx")), text)?;
+            files.insert(format!("{}/{name}.ptx", module.arch), sources::hash_text(text));
+        }
+    }
+    let sources = sources::hash(device_crate)?;
+    let count = files.len();
+    Manifest { compiler: compiler.to_owned(), sources, files }.write(device_crate)?;
+    println!("{}: {count} entries written", device_crate.output);
+    Ok(())
+}
+
+fn compare(device_crate: &DeviceCrate, compiler: &str) -> Result<()> {
+    let manifest = Manifest::read(device_crate)?;
+    manifest.check_files(device_crate)?;
+    manifest.check_sources(device_crate)?;
+    let built = build(device_crate)?;
+    if manifest.compiler != compiler {
+        println!(
+            "{}: built, but compared only by the sources' hash, because the committed files were \
+             built by {}",
+            device_crate.output, manifest.compiler
+        );
+        return Ok(());
+    }
+    let mut count = 0;
+    for module in &built {
+        for (name, text) in &module.entries {
+            let path = device_crate.output().join(format!("{}/{name}.ptx", module.arch));
+            if read(&path).ok().as_ref() != Some(text) {
+                bail!(
+                    "{}/{}/{name}.ptx is not what the sources give: run `cargo xtask build-ptx`",
+                    device_crate.output,
+                    module.arch
+                );
+            }
+            count += 1;
+        }
+    }
+    if count != manifest.files.len() {
+        bail!(
+            "{} holds {} entries, but the sources give {count}: run `cargo xtask build-ptx`",
+            device_crate.output,
+            manifest.files.len()
+        );
+    }
+    println!("{}: {count} entries, the same byte for byte", device_crate.output);
+    Ok(())
+}
+
+fn build(device_crate: &DeviceCrate) -> Result<Vec<Built>> {
+    let progress = ProgressBar::new_spinner();
+    progress.enable_steady_tick(Duration::from_millis(200));
+    let mut built = Vec::new();
+    for &arch in device_crate.archs {
+        progress.set_message(format!("{} for {arch}", device_crate.folder));
+        built.push(CudaBuilder::new(device_crate.folder()).arch(arch).build()?);
+    }
+    progress.finish_and_clear();
+    Ok(built)
+}
