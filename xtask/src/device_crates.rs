@@ -18,12 +18,20 @@ pub(crate) struct DeviceCrate {
 }
 
 /// Every such crate.
-pub(crate) const DEVICE_CRATES: &[DeviceCrate] = &[DeviceCrate {
-    package: "fused-attention-kernels",
-    folder: "kernels",
-    output: "host/ptx",
-    archs: &[Arch::Sm70, Arch::Sm80, Arch::Sm90],
-}];
+pub(crate) const DEVICE_CRATES: &[DeviceCrate] = &[
+    DeviceCrate {
+        package: "fused-attention-kernels",
+        folder: "kernels",
+        output: "host/ptx",
+        archs: &[Arch::Sm70, Arch::Sm80, Arch::Sm90],
+    },
+    DeviceCrate {
+        package: "fused-attention-conformance-kernels",
+        folder: "tests/device",
+        output: "tests/ptx",
+        archs: &[Arch::Sm70, Arch::Sm80, Arch::Sm90],
+    },
+];
 
 /// The crates of the workspace that every crate of kernels is built from.
 pub(crate) const DEVICE_LIBRARIES: [(&str, &str); 2] =
