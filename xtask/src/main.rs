@@ -1,9 +1,12 @@
 //! The workspace's automation: `cargo xtask --help`.
 
 mod build_ptx;
+mod check_ptx;
 mod device_crates;
 mod manifest;
+mod resources;
 mod sources;
+mod tools;
 mod workspace;
 
 use clap::{Parser, Subcommand};
@@ -25,6 +28,12 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Assemble every prebuilt entry, and compare what it takes with the committed tables
+    CheckPtx {
+        /// Rewrite the tables
+        #[arg(long)]
+        bless: bool,
+    },
     /// List the prebuilt entries
     ListEntries,
 }
@@ -32,6 +41,7 @@ enum Task {
 fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::BuildPtx { check } => build_ptx::run(check),
+        Task::CheckPtx { bless } => check_ptx::run(bless),
         Task::ListEntries => build_ptx::list(),
     };
     match result {
