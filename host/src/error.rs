@@ -273,6 +273,10 @@ pub enum Error {
         searched: Vec<&'static str>,
     },
 
+    /// The kernels in this program are damaged.
+    #[error(transparent)]
+    DamagedPtx(cuda_ptx::PtxError),
+
     /// The driver refused a kernel's code.
     #[error("the driver does not load kernel {kernel}: {code} {log}")]
     ModuleLoad {

@@ -39,6 +39,7 @@ pub const CAPTURE_MODE_RELAXED: c_int = 2;
 
 #[allow(missing_docs)]
 unsafe extern "C" {
+    pub fn cuInit(flags: c_uint) -> Status;
     pub fn cuDriverGetVersion(version: *mut c_int) -> Status;
     pub fn cuGetErrorName(error: Status, name: *mut *const c_char) -> Status;
 
