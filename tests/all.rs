@@ -1,5 +1,6 @@
 //! Every test that needs no compiler at run time, in one binary: it also runs on a machine with a
 //! GPU and without Rust.
 
+mod conformance;
 mod emulator;
 mod host;

@@ -13,7 +13,7 @@
 //! | [`math`], [`convert`] | exp2, log2, tanh (sm_75), exp; f16 and bf16 | sm_70 |
 //! | [`cp_async`], [`mbarrier`] | asynchronous copies into shared memory, and barriers in it | sm_80 |
 //! | [`cluster`] | blocks that see each other's shared memory | sm_90 |
-//! | [`print!`] | output from a kernel, for debugging | sm_70 |
+//! | [`println!`] | output from a kernel, for debugging | sm_70 |
 //!
 //! Tensor cores and TMA copies are not in this table: they come with the kernels that use them.
 //!
@@ -84,6 +84,7 @@ pub mod fence;
 pub mod global;
 pub mod math;
 pub mod mbarrier;
+pub mod print;
 pub mod shared;
 pub mod thread;
 pub mod warp;

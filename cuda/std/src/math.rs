@@ -11,8 +11,8 @@ pub fn exp2(x: f32) -> f32 {
     dual! { ptx: crate::intrinsics::ex2_approx_ftz(x), emulator: flush(flush(x).exp2()) }
 }
 
-/// The binary logarithm (`lg2.approx.ftz`): to 2^-22 absolutely for x from 0.5 to 2, else to 2
-/// ulp.
+/// The binary logarithm (`lg2.approx.ftz`): to 2^-22, absolutely for x from 0.5 to 2, relatively
+/// elsewhere.
 #[inline(always)]
 pub fn log2(x: f32) -> f32 {
     dual! { ptx: crate::intrinsics::lg2_approx_ftz(x), emulator: flush(x).log2() }

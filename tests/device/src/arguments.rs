@@ -58,3 +58,13 @@ pub unsafe fn twelve(
         }
     }
 }
+
+/// A line from each of the first `lines` threads.
+#[cfg(any(not(target_arch = "nvptx64"), feature = "print"))]
+#[kernel(launch_bounds(32, 1))]
+pub unsafe fn print(lines: u32) {
+    let i = thread_idx_x();
+    if i < lines {
+        cuda_std::println!("100% of {}, {}, {} and {}", i, -(i as i32), 0.5f32, u64::MAX);
+    }
+}

@@ -10,39 +10,64 @@ fn global_index() -> usize {
     (thread::block_idx_x() * thread::block_dim_x() + thread_idx_x()) as usize
 }
 
-/// Everyone's value into one sum, one maximum and one sum of floats. `from` has an element for
-/// each thread of the grid.
-#[kernel(launch_bounds(128, 1))]
-pub unsafe fn atomics(from: *const u32, sum: *mut u32, max: *mut u32, float: *mut f32) {
-    // SAFETY: an element of the thread's own; only atomic operations on the others.
-    unsafe {
-        let value = global::load_cached(from.add(global_index()));
-        atomic::add_u32(sum, value);
-        atomic::max_u32(max, value);
-        atomic::add_f32(float, (value % 16) as f32);
-    }
+macro_rules! atomics {
+    ($($kernel:ident: $T:ty;)*) => {$(
+        /// Each thread applies its value to the cell, and writes down what it found there. `from`
+        /// and `found` have an element for each thread of the grid.
+        #[kernel(launch_bounds(128, 1))]
+        pub unsafe fn $kernel(from: *const $T, cell: *mut $T, found: *mut $T) {
+            let i = global_index();
+            // SAFETY: elements of the thread's own; only atomic operations on the cell.
+            unsafe {
+                let value = global::load_cached(from.add(i));
+                global::store(found.add(i), atomic::$kernel(cell, value));
+            }
+        }
+    )*};
 }
 
-/// Each thread's ticket: what the sum was before its own 1. `to` has an element for each thread
-/// of the grid.
-#[kernel(launch_bounds(128, 1))]
-pub unsafe fn tickets(counter: *mut u32, to: *mut u32) {
-    // SAFETY: an element of the thread's own; only atomic operations on the counter.
-    unsafe {
-        let ticket = atomic::add_u32(counter, 1);
-        global::store(to.add(global_index()), ticket);
-    }
+atomics! {
+    add_u32: u32;
+    min_u32: u32;
+    max_u32: u32;
+    and_u32: u32;
+    or_u32: u32;
+    xor_u32: u32;
+    exchange_u32: u32;
+    add_i32: i32;
+    min_i32: i32;
+    max_i32: i32;
+    exchange_i32: i32;
+    add_u64: u64;
+    min_u64: u64;
+    max_u64: u64;
+    exchange_u64: u64;
+    add_f32: f32;
+    exchange_f32: f32;
+    add_f64: f64;
+    exchange_f64: f64;
 }
 
-/// A chain: each thread puts its number plus 1 into the cell, and writes down whom it found.
-#[kernel(launch_bounds(128, 1))]
-pub unsafe fn exchanges(cell: *mut u32, to: *mut u32) {
-    let i = global_index();
-    // SAFETY: an element of the thread's own; only atomic operations on the cell.
-    unsafe {
-        let found = atomic::exchange_u32(cell, i as u32 + 1);
-        global::store(to.add(i), found);
-    }
+macro_rules! compare_and_swaps {
+    ($($kernel:ident: $T:ty;)*) => {$(
+        /// Each thread puts its value into the cell if `compare` is there, and writes down what
+        /// it found. `from` and `found` have an element for each thread of the grid.
+        #[kernel(launch_bounds(128, 1))]
+        pub unsafe fn $kernel(from: *const $T, cell: *mut $T, found: *mut $T, compare: $T) {
+            let i = global_index();
+            // SAFETY: elements of the thread's own; only atomic operations on the cell.
+            unsafe {
+                let value = global::load_cached(from.add(i));
+                global::store(found.add(i), atomic::$kernel(cell, compare, value));
+            }
+        }
+    )*};
+}
+
+compare_and_swaps! {
+    cas_u32: u32;
+    cas_i32: i32;
+    cas_u64: u64;
 }
 
 /// Each block writes its sum; the last one to finish adds the sums up, in order. `from` has an

@@ -1,0 +1,72 @@
+//! Indices and barriers.
+
+use super::harness::{Buffer, Random, conformance, launch};
+use conformance_kernels::block::*;
+use fused_attention::{Dim3, Kernel, LaunchConfig};
+
+#[test]
+fn indices_span_grid_and_block() {
+    conformance(|device| {
+        let (grid, block) = (Dim3 { x: 3, y: 2, z: 2 }, Dim3 { x: 4, y: 3, z: 2 });
+        let threads = grid.count() * block.count();
+        let to = Buffer::<[u32; 4]>::empty(device, 3 * threads);
+        // SAFETY: three elements for each thread.
+        unsafe { launch(device, &indices, LaunchConfig::new(grid, block), (to.pointer_mut(),)) };
+        for (i, found) in to.to_vec().chunks(3).enumerate() {
+            let (b, t) = (grid.at(i / block.count()), block.at(i % block.count()));
+            assert_eq!(found[0], [t.x, b.x, block.x, grid.x], "thread {i}, x");
+            assert_eq!(found[1], [t.y, b.y, block.y, grid.y], "thread {i}, y");
+            assert_eq!(found[2], [t.z, b.z, block.z, grid.z], "thread {i}, z");
+        }
+    });
+}
+
+#[test]
+fn sync_threads_orders_shared_memory() {
+    conformance(|device| {
+        for threads in [128, 96, 32] {
+            let values: Vec<u32> = Random(12).values(threads);
+            let (from, to) = (Buffer::new(device, &values), Buffer::empty(device, threads));
+            let config = LaunchConfig::new(1, threads as u32).shared_bytes(4 * threads as u32);
+            let args = (from.pointer(), to.pointer_mut());
+            // SAFETY: an element for each thread, and 4 bytes of shared memory.
+            unsafe { launch(device, &sync_threads, config, args) };
+            // Mirrored twice; in between each thread adds its own number to what it holds.
+            let expected: Vec<u32> =
+                (0..threads).map(|i| values[i] ^ (threads - 1 - i) as u32).collect();
+            assert_eq!(to.to_vec(), expected, "{threads} threads");
+        }
+    });
+}
+
+/// Hands over `rounds` buffers of `width` values from producers to consumers, who mirror them.
+fn check_hand_over(
+    kernel: &'static Kernel<(*const u32, *mut u32, u32)>,
+    threads: u32,
+    width: usize,
+    shared_bytes: u32,
+) {
+    conformance(|device| {
+        for rounds in [1, 2, 3, 9] {
+            let values: Vec<u32> = Random(13).values(rounds * width);
+            let (from, to) = (Buffer::new(device, &values), Buffer::empty(device, values.len()));
+            let config = LaunchConfig::new(1, threads).shared_bytes(shared_bytes);
+            let args = (from.pointer(), to.pointer_mut(), rounds as u32);
+            // SAFETY: an element for each of a round's threads, and enough shared memory.
+            unsafe { launch(device, kernel, config, args) };
+            let mirrored = values.chunks(width).flat_map(|round| round.iter().rev().copied());
+            assert_eq!(to.to_vec(), mirrored.collect::<Vec<_>>(), "{rounds} rounds");
+        }
+    });
+}
+
+#[test]
+fn named_barriers_hand_over() {
+    check_hand_over(&named_barriers, 128, 64, 512);
+}
+
+#[test]
+fn mbarriers_hand_over() {
+    check_hand_over(&mbarrier_test, 64, 32, 256);
+    check_hand_over(&mbarrier_wait, 64, 32, 256);
+}

@@ -1,0 +1,44 @@
+//! Loads and stores of each type.
+
+use super::harness::{Buffer, Random, assert_same_bits, conformance, launch};
+use conformance_kernels::memory::*;
+use cuda_std::Value;
+use fused_attention::{Kernel, LaunchConfig};
+use std::fmt::Debug;
+
+fn check<T: Value + Debug>(kernel: &'static Kernel<(*const T, *mut T)>) {
+    conformance(|device| {
+        const THREADS: usize = 64;
+        let values: Vec<T> = Random(14).values(THREADS);
+        let (from, to) = (Buffer::new(device, &values), Buffer::empty(device, 4 * THREADS));
+        let shared_bytes = (THREADS * size_of::<T>()) as u32;
+        let config = LaunchConfig::new(1, THREADS as u32).shared_bytes(shared_bytes);
+        // SAFETY: four elements for each thread, and shared memory for one.
+        unsafe { launch(device, kernel, config, (from.pointer(), to.pointer_mut())) };
+        let expected: Vec<T> = (0..THREADS)
+            .flat_map(|i| [values[i], values[i], values[i], values[THREADS - 1 - i]])
+            .collect();
+        assert_same_bits(&to.to_vec(), &expected, kernel.name());
+    });
+}
+
+#[test]
+fn scalars_come_back() {
+    check(&memory_u8);
+    check(&memory_u16);
+    check(&memory_u32);
+    check(&memory_i32);
+    check(&memory_f32);
+    check(&memory_u64);
+    check(&memory_f64);
+}
+
+#[test]
+fn vectors_come_back() {
+    check(&memory_u32x2);
+    check(&memory_u32x4);
+    check(&memory_f32x2);
+    check(&memory_f32x4);
+    check(&memory_u64x2);
+    check(&memory_f64x2);
+}
