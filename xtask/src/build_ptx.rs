@@ -4,9 +4,9 @@ use crate::{
     device_crates::{DEVICE_CRATES, DeviceCrate},
     manifest::Manifest,
     sources,
-    workspace::{read, root},
+    workspace::root,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use cuda_builder::{BuildError, Built, CudaBuilder, DeviceRust};
 use indicatif::ProgressBar;
 use std::{collections::BTreeMap, fs, time::Duration};
@@ -65,33 +65,30 @@ fn compare(device_crate: &DeviceCrate, compiler: &str) -> Result<()> {
     manifest.check_files(device_crate)?;
     manifest.check_sources(device_crate)?;
     let built = build(device_crate)?;
+    let texts = built.iter().flat_map(|module| {
+        let file = move |(name, text)| (format!("{}/{name}.ptx", module.arch), text);
+        module.entries.iter().map(file)
+    });
+    let texts = texts.collect::<BTreeMap<_, _>>();
+    ensure!(
+        texts.keys().eq(manifest.files.keys()),
+        "{} does not hold the entries that the sources give: run `cargo xtask build-ptx`",
+        device_crate.output
+    );
+    let count = texts.len();
     if manifest.compiler != compiler {
         println!(
-            "{}: built, but compared only by the sources' hash, because the committed files were \
-             built by {}",
+            "{}: {count} entries, compared by the sources' hash and not byte for byte, because \
+             they were built by another compiler: {}",
             device_crate.output, manifest.compiler
         );
         return Ok(());
     }
-    let mut count = 0;
-    for module in &built {
-        for (name, text) in &module.entries {
-            let path = device_crate.output().join(format!("{}/{name}.ptx", module.arch));
-            if read(&path).ok().as_ref() != Some(text) {
-                bail!(
-                    "{}/{}/{name}.ptx is not what the sources give: run `cargo xtask build-ptx`",
-                    device_crate.output,
-                    module.arch
-                );
-            }
-            count += 1;
-        }
-    }
-    if count != manifest.files.len() {
-        bail!(
-            "{} holds {} entries, but the sources give {count}: run `cargo xtask build-ptx`",
-            device_crate.output,
-            manifest.files.len()
+    for (file, text) in texts {
+        ensure!(
+            manifest.files[&file] == sources::hash_text(text),
+            "{}/{file} is not what the sources give: run `cargo xtask build-ptx`",
+            device_crate.output
         );
     }
     println!("{}: {count} entries, the same byte for byte", device_crate.output);

@@ -5,6 +5,7 @@ mod check_ptx;
 mod device_crates;
 mod manifest;
 mod resources;
+mod setup;
 mod sources;
 mod tools;
 mod workspace;
@@ -34,6 +35,12 @@ enum Task {
         #[arg(long)]
         bless: bool,
     },
+    /// Find the device compiler and NVIDIA's tools, and fetch what is missing
+    Setup {
+        /// Unpack Debian's compiler even if rustup has one for the device
+        #[arg(long)]
+        debian: bool,
+    },
     /// List the prebuilt entries
     ListEntries,
 }
@@ -42,6 +49,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::BuildPtx { check } => build_ptx::run(check),
         Task::CheckPtx { bless } => check_ptx::run(bless),
+        Task::Setup { debian } => setup::run(debian),
         Task::ListEntries => build_ptx::list(),
     };
     match result {

@@ -40,13 +40,7 @@ impl DeviceRust {
     /// If there is none, or the one that the environment names is not there or does not run.
     pub fn find(workspace: &Path) -> Result<Self, BuildError> {
         if let Some(folder) = env::var_os(DEVICE_RUST_VARIABLE) {
-            let folder = workspace.join(folder);
-            let rust = DeviceRust { folder: Some(folder.clone()), version: String::new() };
-            if rust.rustc().is_none() {
-                let variable = DEVICE_RUST_VARIABLE;
-                return Err(BuildError::NotADeviceRust { variable, folder });
-            }
-            return rust.with_version(workspace);
+            return Self::in_folder(workspace, &workspace.join(folder));
         }
         let in_use = DeviceRust { folder: None, version: String::new() };
         let sysroot = in_use.query(workspace, &["--print=sysroot"])?;
@@ -54,12 +48,25 @@ impl DeviceRust {
             return in_use.with_version(workspace);
         }
         let folder = tools_folder(workspace).join("device-rust");
-        let unpacked = DeviceRust { folder: Some(folder.clone()), version: String::new() };
-        if unpacked.rustc().is_some() {
-            return unpacked.with_version(workspace);
+        match Self::in_folder(workspace, &folder) {
+            Err(BuildError::NotADeviceRust { .. }) => {
+                let in_use = in_use.with_version(workspace)?.version;
+                Err(BuildError::NoDeviceRust { in_use, folder })
+            }
+            found => found,
         }
-        let pinned = in_use.with_version(workspace)?.version;
-        Err(BuildError::NoDeviceRust { pinned, folder })
+    }
+
+    /// The compiler in a folder.
+    ///
+    /// # Errors
+    /// If there is none, or it does not run.
+    pub fn in_folder(workspace: &Path, folder: &Path) -> Result<Self, BuildError> {
+        let rust = DeviceRust { folder: Some(folder.to_owned()), version: String::new() };
+        if rust.rustc().is_none() {
+            return Err(BuildError::NotADeviceRust { folder: folder.to_owned() });
+        }
+        rust.with_version(workspace)
     }
 
     /// The compiler's version and its LLVM's, on one line.

@@ -9,21 +9,19 @@ use std::{io, path::PathBuf};
 pub enum BuildError {
     /// No compiler can build `core` for the device.
     #[error(
-        "no Rust compiler for the device: {pinned} has no library source, and there is no \
+        "no Rust compiler for the device: {in_use} has no library source, and there is no \
          compiler at {folder}"
     )]
     NoDeviceRust {
         /// The version of the toolchain in use.
-        pinned: String,
+        in_use: String,
         /// Where an unpacked one would be.
         folder: PathBuf,
     },
-    /// The folder that the environment names holds no compiler.
-    #[error("{variable}={folder} holds neither bin/rustc nor usr/bin/rustc")]
+    /// A folder named as one with a compiler holds none.
+    #[error("{folder} holds neither bin/rustc nor usr/bin/rustc")]
     NotADeviceRust {
-        /// The environment variable.
-        variable: &'static str,
-        /// Its value.
+        /// The folder.
         folder: PathBuf,
     },
     /// A program could not be started or a file not be read or written.
