@@ -1,74 +1,117 @@
 //! The sixteen named barriers of a block.
 
 use crate::{
-    block::{self, Block, Site, Wait},
     fault::fault,
-    order::View,
+    machine::{self, Machine, Site, Wait},
+    order::Meeting,
+    sites,
 };
-use std::panic::Location;
+use std::{mem, panic::Location};
 
 #[derive(Default)]
 pub(crate) struct NamedBarrier {
     count: u32,
     pub arrived: u32,
     members: Vec<usize>,
-    view: View,
+    places: Places,
+    meeting: Meeting,
+}
+
+/// By warp, where its threads have met an aligned instruction: they must do so at one place.
+#[derive(Default)]
+pub(crate) struct Places(Vec<Option<Site>>);
+
+impl Places {
+    pub fn check(&mut self, thread: usize, name: &str, at: Site) {
+        let warp = thread / 32;
+        if self.0.len() <= warp {
+            self.0.resize(warp + 1, None);
+        }
+        let other = *self.0[warp].get_or_insert(at);
+        if other != at {
+            fault!(
+                at,
+                Divergence,
+                "divergence: lane {} is at {name}, while others of its warp are at that of {other}",
+                thread % 32
+            );
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
 }
 
 /// `bar.sync id, count`; `None`: all the threads of the block.
 #[track_caller]
 pub fn sync(id: u32, count: Option<u32>) {
     let at = Location::caller();
-    let (count, full) = block::with(|b| {
-        let count = count.unwrap_or(b.threads.len() as u32);
-        (count, arrive_at(b, id, count, at))
+    if sites::omitted("bar.sync", at) {
+        return;
+    }
+    let (count, full) = machine::with(|m| {
+        let count = count.unwrap_or(m.block_threads as u32);
+        (count, arrive_at(m, id, count, at))
     });
     if !full {
-        block::suspend(Wait::Barrier { id, count }, at);
+        machine::suspend(Wait::Barrier { id, count }, at);
     }
 }
 
 /// `bar.arrive id, count`
 #[track_caller]
 pub fn arrive(id: u32, count: u32) {
-    block::with(|b| arrive_at(b, id, count, Location::caller()));
+    let at = Location::caller();
+    if !sites::omitted("bar.arrive", at) {
+        machine::with(|m| arrive_at(m, id, count, at));
+    }
 }
 
 /// Has this arrival completed the barrier?
-fn arrive_at(b: &mut Block, id: u32, count: u32, at: Site) -> bool {
-    let me = b.me();
-    if id >= 16 || count == 0 || !count.is_multiple_of(32) && count as usize != b.threads.len() {
-        fault!(at, "bar {id}, {count}: ids are 0..16, and the count a multiple of the warp size");
-    }
-    let bar = &mut b.barriers[id as usize];
-    if bar.arrived > 0 && bar.count != count {
+fn arrive_at(m: &mut Machine, id: u32, count: u32, at: Site) -> bool {
+    let me = m.me();
+    let all = m.block_threads;
+    let allowed = count > 0 && (count.is_multiple_of(32) || count as usize == all);
+    if id >= 16 || !allowed || count as usize > all.next_multiple_of(32) {
         fault!(
             at,
-            "bar {id}: {count} threads expected here, but {} by those that have arrived",
-            bar.count
+            Barrier,
+            "bar {id}, {count}: ids are 0..16, the count a multiple of the warp size, up to the \
+             {all} threads of the block"
         );
     }
-    if b.threads[me].arrivals >> id & 1 == 1 {
-        fault!(at, "bar {id}: thread {me} arrives twice before the barrier completes");
+    let bar = &mut m.blocks[m.rank].barriers[id as usize];
+    if bar.arrived > 0 && bar.count != count {
+        let other = bar.count;
+        fault!(at, Barrier, "bar {id}: {count} threads expected, but {other} by those arrived");
     }
+    if m.threads[me].arrivals >> id & 1 == 1 {
+        fault!(at, Barrier, "bar {id}: this thread arrives twice before the barrier completes");
+    }
+    bar.places.check(me - m.rank * m.stride, "bar", at);
     bar.count = count;
     bar.arrived += 1;
     bar.members.push(me);
-    b.threads[me].arrivals |= 1 << id;
-    b.order.publish(me, &mut bar.view);
+    m.threads[me].arrivals |= 1 << id;
+    m.order.publish(me, &mut bar.meeting);
     if bar.arrived < count {
         return false;
     }
-    let NamedBarrier { members, view, .. } = std::mem::take(bar);
-    for t in members {
-        b.threads[t].arrivals &= !(1 << id);
-        let waits = matches!(b.threads[t].wait, Wait::Barrier { id: other, .. } if other == id);
+    bar.arrived = 0;
+    bar.places.clear();
+    let view = bar.meeting.close();
+    let mut members = mem::take(&mut bar.members);
+    for t in members.drain(..) {
+        m.threads[t].arrivals &= !(1 << id);
+        let waits = matches!(m.threads[t].wait, Wait::Barrier { id: other, .. } if other == id);
         if waits || t == me {
-            b.order.observe(t, &view);
+            m.order.observe(t, &view);
         }
         if waits {
-            b.wake(t);
+            m.wake(t);
         }
     }
+    m.block().barriers[id as usize].members = members;
     true
 }

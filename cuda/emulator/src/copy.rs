@@ -1,80 +1,15 @@
-//! Asynchronous copies into shared memory: cp.async by thread, and TMA tiles.
+//! Asynchronous copies from global to shared memory: cp.async by thread, and tiles by TMA.
 
 use crate::{
-    block::{self, Block, Site, Thread},
+    asynchronous::{Deferred, commit_group, issue, wait_group},
     fault::fault,
+    global,
+    machine::{Machine, Site},
     order::{Actor, By, Proxy},
-    sched::AsyncTiming,
 };
-use std::{collections::VecDeque, mem, panic::Location, ptr::null_mut};
+use std::{mem, panic::Location};
 
-impl Block {
-    /// Should an asynchronous operation happen as soon as it's issued?
-    pub fn at_once(&mut self) -> bool {
-        match self.options.timing {
-            AsyncTiming::Eager => true,
-            AsyncTiming::Late => false,
-            AsyncTiming::Random => self.ready.rng.below(2) == 0,
-        }
-    }
-}
-
-/// An operation that may happen any time until its wait.
-pub(crate) trait Deferred {
-    fn perform(&mut self, b: &mut Block);
-    fn actor(&self) -> &Actor;
-}
-
-/// A thread's asynchronous operations that aren't known to be over, by groups.
-pub(crate) struct Groups<T> {
-    agent: Option<usize>,
-    open: Vec<T>,
-    groups: VecDeque<Vec<T>>,
-}
-
-impl<T> Default for Groups<T> {
-    fn default() -> Self {
-        Groups { agent: None, open: Vec::new(), groups: VecDeque::new() }
-    }
-}
-
-/// Which of a thread's queues.
-type Queue<T> = fn(&mut Thread) -> &mut Groups<T>;
-
-fn issue<T: Deferred>(queue: Queue<T>, proxy: Proxy, op: impl FnOnce(Actor) -> T) {
-    block::with(|b| {
-        let me = b.me();
-        let agent = queue(&mut b.threads[me]).agent.unwrap_or_else(|| b.order.agent());
-        queue(&mut b.threads[me]).agent = Some(agent);
-        let mut op = op(b.order.issue(agent, [me].into_iter(), proxy));
-        if b.at_once() {
-            op.perform(b);
-        }
-        queue(&mut b.threads[me]).open.push(op);
-    });
-}
-
-fn commit_group<T>(queue: Queue<T>) {
-    block::with(|b| {
-        let me = b.me();
-        let queue = queue(&mut b.threads[me]);
-        let group = mem::take(&mut queue.open);
-        queue.groups.push_back(group);
-    });
-}
-
-fn wait_group<T: Deferred>(queue: Queue<T>, pending: usize) {
-    block::linger();
-    block::with(|b| {
-        let me = b.me();
-        while queue(&mut b.threads[me]).groups.len() > pending {
-            for mut op in queue(&mut b.threads[me]).groups.pop_front().unwrap() {
-                op.perform(b);
-                b.order.finished(op.actor().agent, op.actor().step, me);
-            }
-        }
-    });
-}
+pub use crate::tma::{Matrix, TensorMap, bulk_commit, bulk_wait, tma_load, tma_store};
 
 pub(crate) struct AsyncCopy {
     to: u32,
@@ -88,9 +23,9 @@ pub(crate) struct AsyncCopy {
 }
 
 impl Deferred for AsyncCopy {
-    fn perform(&mut self, b: &mut Block) {
+    fn perform(&mut self, m: &mut Machine) {
         if !mem::replace(&mut self.done, true) {
-            let to = b.smem_write(By::Queue(&self.actor), self.to, self.len, self.len, self.at);
+            let to = m.smem_write(By::Queue(&self.actor), self.to, self.len, self.len, self.at);
             // SAFETY: the kernel promised that `from` holds `read` bytes until its wait.
             let from = unsafe { std::slice::from_raw_parts(self.from, self.read) };
             to[..self.read].copy_from_slice(from);
@@ -103,226 +38,39 @@ impl Deferred for AsyncCopy {
     }
 }
 
-/// `cp.async.cg.shared.global to, from, len, read`
+/// `cp.async.shared.global to, from, len, read`: copies `len` bytes, 4, 8 or 16, of which those
+/// past the first `read` are zero.
 ///
 /// # Safety
 /// `from` must be valid for `read` bytes until the copy has been waited for.
 #[track_caller]
 pub unsafe fn cp_async(to: u32, from: *const u8, len: usize, read: usize) {
     let at = Location::caller();
+    let read = read.min(len);
+    if !matches!(len, 4 | 8 | 16) {
+        fault!(at, Instruction, "cp.async: {len} bytes, where 4, 8 or 16 are allowed");
+    }
     if !(from as usize).is_multiple_of(len) {
-        fault!(at, "cp.async: the source {from:p} isn't aligned to {len} bytes");
+        fault!(at, Misaligned, "cp.async: the source {from:p} isn't aligned to {len} bytes");
+    }
+    if read > 0 {
+        global::check_range(from, read, at);
     }
     issue(
         |t| &mut t.copies,
         Proxy::Generic,
-        |actor| AsyncCopy { to, from, len, read: read.min(len), done: false, actor, at },
+        |actor| AsyncCopy { to, from, len, read, done: false, actor, at },
     );
 }
 
 /// `cp.async.commit_group`
+#[track_caller]
 pub fn commit() {
-    commit_group(|t| &mut t.copies);
+    commit_group(|t| &mut t.copies, "cp.async.commit_group", Location::caller());
 }
 
 /// `cp.async.wait_group`: at most `pending` groups of this thread remain in flight.
+#[track_caller]
 pub fn wait(pending: usize) {
-    wait_group(|t| &mut t.copies, pending);
-}
-
-/// How the 16-byte chunks of a tile are permuted, as in tensor maps and matrix descriptors: in
-/// rows of 16 << bits bytes, chunk numbers are xored with the number of the 128-byte line.
-pub(crate) fn swizzle(addr: u32, bits: u32) -> u32 {
-    addr ^ (addr >> 7 & ((1 << bits) - 1)) << 4
-}
-
-/// A tensor map: opaque, like CUtensorMap.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-pub struct TensorMap([u64; 16]);
-
-/// What the emulator keeps in a [`TensorMap`]: a row-major matrix in global memory, and the tile
-/// that a copy takes from it.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Matrix {
-    pub base: *const u8,
-    pub element: u32,
-    /// 0 for no swizzle, else 1, 2, 3 for rows of 32, 64, 128 bytes.
-    pub swizzle_bits: u32,
-    pub cols: u64,
-    pub rows: u64,
-    /// Bytes from one row to the next.
-    pub pitch: u64,
-    pub box_cols: u32,
-    pub box_rows: u32,
-}
-
-impl Matrix {
-    pub fn encode(self) -> TensorMap {
-        const { assert!(size_of::<Matrix>() <= size_of::<TensorMap>()) };
-        let width = self.box_cols * self.element;
-        assert!(
-            width.is_multiple_of(16)
-                && self.pitch.is_multiple_of(16)
-                && (self.base as usize).is_multiple_of(16)
-        );
-        assert!(self.swizzle_bits == 0 || width <= 16 << self.swizzle_bits);
-        let mut map = TensorMap([0; 16]);
-        // SAFETY: it fits, by the assertion.
-        unsafe { (&raw mut map).cast::<Matrix>().write(self) };
-        map
-    }
-
-    /// The 16-byte chunks of the box at (`col`, `row`): the address of each in the tile at `tile`,
-    /// and in global memory each byte's, null outside of the matrix.
-    fn chunks(self, tile: u32, col: i32, row: i32) -> impl Iterator<Item = (u32, [*mut u8; 16])> {
-        let width = self.box_cols * self.element;
-        let row_bytes = (self.cols * self.element as u64) as i64;
-        (0..self.box_rows * width).step_by(16).map(move |i| {
-            let y = row as i64 + (i / width) as i64;
-            let x = col as i64 * self.element as i64 + (i % width) as i64;
-            let inside = |x| (0..row_bytes).contains(&x) && (0..self.rows as i64).contains(&y);
-            let global = std::array::from_fn(|byte| match x + byte as i64 {
-                x if inside(x) => {
-                    self.base.wrapping_offset((y * self.pitch as i64 + x) as isize).cast_mut()
-                }
-                _ => null_mut(),
-            });
-            (swizzle(tile + i, self.swizzle_bits), global)
-        })
-    }
-
-    /// Reads a map made by `encode`, and checks a tile's address.
-    unsafe fn decode(map: *const TensorMap, tile: u32, at: Site) -> Matrix {
-        // SAFETY: the caller's.
-        let matrix = unsafe { map.cast::<Matrix>().read() };
-        // Rows of 128 bytes repeat their swizzle after 1024 bytes, of 64 after 512, ...
-        let align = 128 << matrix.swizzle_bits;
-        if !tile.is_multiple_of(align) {
-            fault!(at, "TMA: the tile's address {tile:#x} must be a multiple of {align}");
-        }
-        matrix
-    }
-}
-
-/// A TMA load in flight.
-pub(crate) struct BulkCopy {
-    to: u32,
-    matrix: Matrix,
-    col: i32,
-    row: i32,
-    mbarrier: u32,
-    actor: Actor,
-    at: Site,
-}
-
-impl BulkCopy {
-    fn perform(self, b: &mut Block) {
-        let BulkCopy { to, matrix, col, row, mbarrier, actor, at } = self;
-        for (addr, global) in matrix.chunks(to, col, row) {
-            // SAFETY: within the matrix, which is valid by promise to `tma_load`.
-            let bytes = global.map(|p| if p.is_null() { 0 } else { unsafe { p.read() } });
-            b.smem_write(By::Queue(&actor), addr, 16, 16, at).copy_from_slice(&bytes);
-        }
-        let mut view = Default::default();
-        b.order.finish(&actor, &mut view);
-        let bytes = matrix.box_cols * matrix.element * matrix.box_rows;
-        b.complete_tx(mbarrier, bytes, |open| open.join(&view), at);
-    }
-}
-
-/// `cp.async.bulk.tensor.2d.shared.global.tile.mbarrier`
-///
-/// # Safety
-/// `map` must be valid, and its matrix until the copy has completed.
-#[track_caller]
-pub unsafe fn tma_load(to: u32, map: *const TensorMap, col: i32, row: i32, mbarrier: u32) {
-    let at = Location::caller();
-    // SAFETY: promised.
-    let matrix = unsafe { Matrix::decode(map, to, at) };
-    block::with(|b| {
-        let queue = b.mbarrier(mbarrier, at).queue;
-        let actor = b.order.issue(queue, [b.me()].into_iter(), Proxy::Async);
-        // The barrier's initialisation must have been made visible to the async proxy, too.
-        b.smem_read(By::Queue(&actor), mbarrier, 8, 8, at);
-        let copy = BulkCopy { to, matrix, col, row, mbarrier, actor, at };
-        match b.at_once() {
-            true => copy.perform(b),
-            false => b.bulk.push(copy),
-        }
-    });
-}
-
-/// A TMA store in flight.
-pub(crate) struct BulkStore {
-    from: u32,
-    matrix: Matrix,
-    col: i32,
-    row: i32,
-    done: bool,
-    actor: Actor,
-    at: Site,
-}
-
-impl Deferred for BulkStore {
-    fn perform(&mut self, b: &mut Block) {
-        if mem::replace(&mut self.done, true) {
-            return;
-        }
-        for (addr, global) in self.matrix.chunks(self.from, self.col, self.row) {
-            let bytes = b.smem_read(By::Queue(&self.actor), addr, 16, 16, self.at);
-            for (p, byte) in global.into_iter().zip(bytes).filter(|(p, _)| !p.is_null()) {
-                // SAFETY: within the matrix, which is valid by promise to `tma_store`.
-                unsafe { p.write(*byte) };
-            }
-        }
-    }
-
-    fn actor(&self) -> &Actor {
-        &self.actor
-    }
-}
-
-/// `cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group`
-///
-/// # Safety
-/// `map` must be valid, and its matrix, for writes, until the store has been waited for.
-#[track_caller]
-pub unsafe fn tma_store(map: *const TensorMap, col: i32, row: i32, from: u32) {
-    let at = Location::caller();
-    // SAFETY: promised.
-    let matrix = unsafe { Matrix::decode(map, from, at) };
-    issue(
-        |t| &mut t.stores,
-        Proxy::Async,
-        |actor| BulkStore { from, matrix, col, row, done: false, actor, at },
-    );
-}
-
-/// `cp.async.bulk.commit_group`
-pub fn bulk_commit() {
-    commit_group(|t| &mut t.stores);
-}
-
-/// `cp.async.bulk.wait_group`
-pub fn bulk_wait(pending: usize) {
-    wait_group(|t| &mut t.stores, pending);
-}
-
-/// Performs one of the bulk copies in flight, if any: time passes.
-pub(crate) fn progress(b: &mut Block) -> bool {
-    if b.bulk.is_empty() {
-        return false;
-    }
-    let i = b.ready.rng.below(b.bulk.len());
-    b.bulk.swap_remove(i).perform(b);
-    b.polls = 0;
-    true
-}
-
-pub(crate) fn maybe_progress(b: &mut Block) {
-    if !b.bulk.is_empty() && b.options.timing == AsyncTiming::Random && b.ready.rng.below(64) == 0 {
-        progress(b);
-    }
+    wait_group(|t| &mut t.copies, pending, "cp.async.wait_group", Location::caller());
 }

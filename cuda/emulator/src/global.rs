@@ -1,35 +1,54 @@
 //! Global memory: accesses checked against the buffers that exist.
 
-use crate::{block::Site, fault::fault};
+use crate::{
+    fault::fault,
+    machine::{self, Site},
+};
 use std::panic::Location;
 
-/// `ld.global`: a scalar, or an array as a vector, aligned to its size.
+/// `ld.global`: a scalar, or an array as a vector, aligned to its size. What isn't within a
+/// [`Buffer`](crate::Buffer) is a fault.
 ///
 /// # Safety
-/// `from` must be valid for reads, or nothing at all (a fault).
+/// What the buffer holds there must be valid values of `T`, and nobody may write them meanwhile.
 #[track_caller]
 #[inline]
 pub unsafe fn load<T: Copy>(from: *const T) -> T {
     check(from.cast(), size_of::<T>(), Location::caller());
-    // SAFETY: promised; the fields of a vector are plain values.
+    // SAFETY: within a buffer, by the check, and aligned; valid by promise. The alignment of a
+    // vector's elements is all that the type asks for.
     unsafe { from.read() }
 }
 
-/// `st.global`: a scalar, or an array as a vector, aligned to its size.
+/// `st.global`: a scalar, or an array as a vector, aligned to its size. What isn't within a
+/// [`Buffer`](crate::Buffer) is a fault.
 ///
 /// # Safety
-/// `to` must be valid for writes, or nothing at all (a fault).
+/// Nobody may read or write the place meanwhile.
 #[track_caller]
 #[inline]
 pub unsafe fn store<T: Copy>(to: *mut T, value: T) {
     check(to.cast(), size_of::<T>(), Location::caller());
-    // SAFETY: promised.
+    // SAFETY: within a buffer, by the check, and aligned; exclusive by promise.
     unsafe { to.write(value) };
 }
 
-/// Faults unless `len` bytes at `address` are aligned to `len`.
+/// Faults unless `len` bytes at `address` are aligned to `len` and within a buffer.
+#[inline]
 pub(crate) fn check(address: *const u8, len: usize, at: Site) {
     if !(address as usize).is_multiple_of(len) {
-        fault!(at, "misaligned access to global memory: {address:p} isn't a multiple of {len}");
+        fault!(at, Misaligned, "access to global memory at {address:p}, not a multiple of {len}");
     }
+    check_range(address, len, at);
+}
+
+/// Faults unless `len` bytes at `address` are within a buffer.
+#[inline]
+pub(crate) fn check_range(address: *const u8, len: usize, at: Site) {
+    machine::with(|m| {
+        if !m.buffers.contain(address as usize, len) {
+            let place = m.buffers.describe(address as usize, len);
+            fault!(at, OutOfBounds, "access to global memory: {place}");
+        }
+    });
 }

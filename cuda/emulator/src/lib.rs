@@ -1,19 +1,24 @@
 //! A CPU emulator for CUDA kernels written in Rust.
-//!
-//! Every CUDA thread is a stackful coroutine; all the threads of a block take turns on one OS
-//! thread, and blocks run in parallel. A thread runs undisturbed until it meets an instruction
-//! that involves other threads (a barrier, a shuffle, a tensor-core instruction); there it leaves
-//! its operands and sleeps until its peers have arrived. Nothing in a block is ever concurrent,
-//! so the emulator itself needs no locks and every run with the same seed is the same run.
-//!
-//! The modules mirror the programming model: [`thread`], [`warp`], [`shared`], [`barrier`],
-//! [`mbarrier`], [`copy`] (cp.async and TMA), [`mma`] and [`wgmma`].
 
-mod block;
+mod asynchronous;
+mod buffer;
+mod clock;
+mod deadlock;
+mod emulator;
 mod fault;
+mod launch;
+mod machine;
 mod order;
+mod panics;
+mod ready;
+mod registry;
 mod rendezvous;
-mod sched;
+mod scheduler;
+mod shared_memory;
+mod sites;
+mod source;
+mod stacks;
+mod tma;
 mod trap;
 
 pub mod atomic;
@@ -22,7 +27,6 @@ pub mod cluster;
 pub mod copy;
 pub mod fence;
 pub mod global;
-mod launch;
 pub mod mbarrier;
 pub mod mma;
 pub mod print;
@@ -31,8 +35,9 @@ pub mod thread;
 pub mod warp;
 pub mod wgmma;
 
-pub use block::Site;
-pub use cuda_launch::{Kernel, KernelArgs, LaunchConfig, Launcher};
-pub use fault::Fault;
-pub use sched::{AsyncTiming, Emulator, Schedule};
-pub use trap::Buffer;
+pub use buffer::{Buffer, OutOfMemory, Placement};
+pub use cuda_launch::{Dim3, Kernel, KernelArgs, LaunchConfig, Launcher};
+pub use emulator::{AsyncTiming, Emulator, Schedule};
+pub use fault::{Fault, FaultKind, SourceLocation};
+pub use launch::{LaunchError, MAX_SHARED_BYTES};
+pub use sites::SyncSite;

@@ -1,40 +1,18 @@
 //! Happens-before, as vector clocks: the basis of the data-race check.
 //!
-//! An *agent* is anything that touches shared memory in an order of its own: each thread, and each
-//! queue of asynchronous operations (a thread's cp.async groups, a warpgroup's wgmma groups, the
-//! bulk copies of one mbarrier). Each agent numbers its steps; a [`View`] says up to which step of
-//! every agent one can see. Synchronisation moves views about, and an access races with an earlier
-//! one that isn't in its view.
+//! An *agent* is anything that touches shared memory in an order of its own: each thread of the
+//! cluster, and each queue of asynchronous operations (a thread's cp.async groups, a warp's wgmma
+//! groups, the bulk copies of one mbarrier). Each agent numbers its steps; a [`View`] says up to
+//! which step of every agent one can see. Synchronisation moves views about, and an access races
+//! with an earlier one that isn't in its view.
 //!
 //! A view is double: what the generic proxy sees, and what the async proxy (TMA, wgmma) sees. They
 //! travel together, and `fence.proxy.async` is what lets the second catch up with the first.
 
-use crate::block::{Block, Site};
-
-#[derive(Debug, Clone, Default, PartialEq)]
-struct Clock(Vec<u32>);
-
-impl Clock {
-    fn get(&self, agent: usize) -> u32 {
-        self.0.get(agent).copied().unwrap_or(0)
-    }
-
-    fn raise(&mut self, agent: usize, to: u32) {
-        if self.0.len() <= agent {
-            self.0.resize(agent + 1, 0);
-        }
-        self.0[agent] = self.0[agent].max(to);
-    }
-
-    fn join(&mut self, other: &Clock) {
-        if self.0.len() < other.0.len() {
-            self.0.resize(other.0.len(), 0);
-        }
-        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
-            *mine = (*mine).max(*theirs);
-        }
-    }
-}
+use crate::{
+    clock::{Clock, Comparison, Gathering},
+    machine::Site,
+};
 
 /// What an agent, or whoever synchronises with it, has seen.
 #[derive(Debug, Clone, Default)]
@@ -44,9 +22,9 @@ pub(crate) struct View {
 }
 
 impl View {
-    pub fn join(&mut self, other: &View) {
-        self.generic.join(&other.generic);
-        self.asynch.join(&other.asynch);
+    fn join(&mut self, other: &View, comparison: &mut Comparison) {
+        self.generic.join(&other.generic, comparison);
+        self.asynch.join(&other.asynch, comparison);
     }
 
     /// Steps of asynchronous operations; those of threads reach `asynch` by the proxy fence only.
@@ -56,18 +34,49 @@ impl View {
     }
 }
 
+/// The views of those who arrive somewhere, joined for those who wait there.
+#[derive(Debug, Default)]
+pub(crate) struct Meeting {
+    generic: Gathering,
+    asynch: Gathering,
+}
+
+impl Meeting {
+    fn add(&mut self, view: &View) {
+        self.generic.add(&view.generic);
+        self.asynch.add(&view.asynch);
+    }
+
+    /// The operation of `actor`, and with it what its queue began before, is over.
+    pub fn finished(&mut self, actor: &Actor) {
+        if actor.step > 0 {
+            self.generic.raise(actor.agent, actor.step);
+            self.asynch.raise(actor.agent, actor.step);
+        }
+    }
+
+    /// What all that have arrived could see; empties it.
+    pub fn close(&mut self) -> View {
+        View { generic: self.generic.close(), asynch: self.asynch.close() }
+    }
+}
+
+/// The way by which memory is accessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proxy {
     Generic,
     Async,
 }
 
-/// Who makes an access, and what it can see.
+/// An asynchronous operation as one that accesses memory: whose, and what it can see.
 #[derive(Debug, Clone)]
 pub(crate) struct Actor {
     pub agent: usize,
+    /// 0 when nobody counts.
     pub step: u32,
     pub proxy: Proxy,
+    /// The block that issued it, by its rank in the cluster.
+    pub rank: usize,
     view: View,
 }
 
@@ -83,17 +92,20 @@ pub(crate) struct Access {
     pub at: Site,
 }
 
-/// The views of a block's agents; empty when the race check is off, and then nothing costs.
+/// The views of a cluster's agents; empty when the race check is off, and then nothing costs.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     views: Vec<View>,
     steps: Vec<u32>,
+    comparison: Comparison,
 }
 
 impl Order {
     pub fn reset(&mut self, threads: usize) {
-        self.views = vec![View::default(); threads];
-        self.steps = vec![0; threads];
+        self.views.clear();
+        self.views.resize(threads, View::default());
+        self.steps.clear();
+        self.steps.resize(threads, 0);
         (0..threads).for_each(|t| self.advance(t));
     }
 
@@ -116,62 +128,57 @@ impl Order {
         self.steps.len().saturating_sub(1)
     }
 
-    /// `from` lets what it did be seen by whoever gets `view`.
-    pub fn publish(&mut self, from: usize, view: &mut View) {
+    /// `from` lets what it did be seen by whoever observes `meeting`.
+    pub fn publish(&mut self, from: usize, meeting: &mut Meeting) {
         if self.on() {
-            view.join(&self.views[from]);
+            meeting.add(&self.views[from]);
             self.advance(from);
         }
     }
 
     pub fn observe(&mut self, to: usize, view: &View) {
         if self.on() {
-            self.views[to].join(view);
+            self.views[to].join(view, &mut self.comparison);
         }
     }
 
     /// Everyone sees what everyone did.
     pub fn meet(&mut self, threads: impl Iterator<Item = usize> + Clone) {
         if self.on() {
-            let mut all = View::default();
+            let mut all = Meeting::default();
             threads.clone().for_each(|t| self.publish(t, &mut all));
-            threads.for_each(|t| self.observe(t, &all));
+            let view = all.close();
+            threads.for_each(|t| self.observe(t, &view));
         }
     }
 
     pub fn proxy_fence(&mut self, thread: usize) {
         if self.on() {
             let View { generic, asynch } = &mut self.views[thread];
-            asynch.join(generic);
+            asynch.join(generic, &mut self.comparison);
             self.advance(thread);
         }
     }
 
-    /// The next operation of the queue `agent`, issued by `threads`.
+    /// The next operation of the queue `agent`, issued by `threads` of block `rank`.
     pub fn issue(
         &mut self,
         agent: usize,
         threads: impl Iterator<Item = usize>,
         proxy: Proxy,
+        rank: usize,
     ) -> Actor {
         let (mut view, mut step) = (View::default(), 0);
         if self.on() {
             self.steps[agent] += 1;
             step = self.steps[agent];
             for t in threads {
-                view.join(&self.views[t]);
+                view.join(&self.views[t], &mut self.comparison);
                 self.advance(t);
             }
             view.sees_step(agent, step);
         }
-        Actor { agent, step, proxy, view }
-    }
-
-    /// The operation of `actor`, and with it what its queue began before, is over in `view`.
-    pub fn finish(&self, actor: &Actor, view: &mut View) {
-        if self.on() {
-            view.sees_step(actor.agent, actor.step);
-        }
+        Actor { agent, step, proxy, rank, view }
     }
 
     /// `thread` has waited for the operations of the queue `agent` up to `step`.
@@ -181,7 +188,17 @@ impl Order {
         }
     }
 
-    /// Is `past` ordered before what `by` does now?
+    /// Can `thread` see `step` of `agent`?
+    pub fn reached(&self, thread: usize, agent: usize, step: u32) -> bool {
+        self.views[thread].generic.get(agent) >= step
+    }
+
+    /// The step that `agent` is at.
+    pub fn step(&self, agent: usize) -> u32 {
+        self.steps[agent]
+    }
+
+    /// Is `past` ordered before what is now done with `view` through `proxy`?
     fn sees(view: &View, proxy: Proxy, past: &Access) -> bool {
         // A read may be overwritten through the other proxy without a fence; a write must be
         // fenced before the async proxy reads or overwrites it.
@@ -191,38 +208,34 @@ impl Order {
     }
 }
 
-impl Block {
-    /// Who the running thread is in the generic proxy, for the checks of shared memory.
-    pub fn myself(&self) -> By<'static> {
-        By::Thread(self.me())
-    }
-}
-
 /// Who touches shared memory.
 #[derive(Clone, Copy)]
 pub(crate) enum By<'a> {
+    /// A thread of the running block.
     Thread(usize),
     Queue(&'a Actor),
 }
 
 impl By<'_> {
     pub fn access(self, order: &Order, bytes: u8, write: bool, at: Site) -> Access {
-        match self {
-            By::Thread(t) => {
-                let (agent, step) = (t as u32, order.steps[t]);
-                Access { agent, step, bytes, write, proxy: Proxy::Generic, at }
-            }
-            By::Queue(a) => {
-                let (agent, step) = (a.agent as u32, a.step);
-                Access { agent, step, bytes, write, proxy: a.proxy, at }
-            }
-        }
+        let (agent, step, proxy) = match self {
+            By::Thread(t) => (t, order.steps[t], Proxy::Generic),
+            By::Queue(actor) => (actor.agent, actor.step, actor.proxy),
+        };
+        Access { agent: agent as u32, step, bytes, write, proxy, at }
     }
 
     pub fn sees(self, order: &Order, past: &Access) -> bool {
         match self {
             By::Thread(t) => Order::sees(&order.views[t], Proxy::Generic, past),
-            By::Queue(a) => Order::sees(&a.view, a.proxy, past),
+            By::Queue(actor) => Order::sees(&actor.view, actor.proxy, past),
         }
+    }
+}
+
+impl View {
+    /// Does it reach to `step` of `agent`?
+    pub fn reached(&self, agent: usize, step: u32) -> bool {
+        self.generic.get(agent) >= step
     }
 }

@@ -6,8 +6,8 @@
 //! will do.
 
 use crate::{
-    block::{self, Block, Site, Wait},
     fault::fault,
+    machine::{self, Machine, Site, Wait},
 };
 use std::{marker::PhantomData, ptr};
 
@@ -78,39 +78,43 @@ impl<T> Peers<T> {
 }
 
 /// Meets the other members of `what`; the last to arrive runs `act` on everybody's items.
-pub(crate) fn meet<T>(what: Collective, item: T, act: impl FnOnce(&mut Block, &mut Peers<T>)) -> T {
+pub(crate) fn meet<T>(
+    what: Collective,
+    item: T,
+    act: impl FnOnce(&mut Machine, &mut Peers<T>),
+) -> T {
     let mut seat = Seat { item, served: false };
     let here = (&raw mut seat).cast();
-    let mut mine = block::with(|b| arrive(b, what, here));
+    let mut mine = machine::with(|m| arrive(m, what, here));
     loop {
         match mine {
             Some((arrived, seats)) => {
-                block::with(|b| {
+                machine::with(|m| {
                     let mut peers = Peers { present: arrived, seats, item: PhantomData };
-                    act(b, &mut peers);
+                    act(m, &mut peers);
                     if what.orders_memory {
-                        b.order.meet(peers.lanes().map(|lane| what.first + lane));
+                        m.order.meet(peers.lanes().map(|lane| what.first + lane));
                     }
-                    let me = b.me();
+                    let me = m.me();
                     for lane in peers.lanes() {
                         // SAFETY: as in `Peers::get`.
                         unsafe { (*peers.seats[lane].cast::<Seat<T>>()).served = true };
                         if what.first + lane != me {
-                            b.wake(what.first + lane);
+                            m.wake(what.first + lane);
                         }
                     }
-                    b.spare_seats.push(peers.seats);
+                    m.spare_seats.push(peers.seats);
                 });
                 return seat.item;
             }
             None => {
-                block::suspend(Wait::Collective { name: what.name, mask: what.mask }, what.at);
+                machine::suspend(Wait::Collective { name: what.name, mask: what.mask }, what.at);
                 // SAFETY: a peer may have written through its pointer to the seat.
                 if unsafe { (&raw const seat.served).read_volatile() } {
                     return unsafe { ptr::read_volatile(&raw const seat.item) };
                 }
                 // Woken because the last missing member has exited.
-                mine = block::with(|b| complete(b, what.first));
+                mine = machine::with(|m| complete(m, what.first));
             }
         }
     }
@@ -118,17 +122,18 @@ pub(crate) fn meet<T>(what: Collective, item: T, act: impl FnOnce(&mut Block, &m
 
 type Complete = Option<(u128, Vec<*mut ()>)>;
 
-fn arrive(b: &mut Block, what: Collective, seat: *mut ()) -> Complete {
+fn arrive(m: &mut Machine, what: Collective, seat: *mut ()) -> Complete {
     let Collective { name, at, first, mask, .. } = what;
-    let lane = b.me() - first;
+    let lane = m.me() - first;
     if mask >> lane & 1 == 0 {
-        fault!(at, "{name}: lane {lane} isn't in its own member mask {mask:#x}");
+        fault!(at, Divergence, "{name}: lane {lane} isn't in its own member mask {mask:#x}");
     }
-    let pending = &mut b.meetings[first / 32];
+    let pending = &mut m.meetings[first / 32];
     for other in pending.iter() {
         if what.clashes(&other.what) {
             fault!(
                 at,
+                Divergence,
                 "divergence: lane {lane} is at {name}, mask {mask:#x}, while lanes {:#x} of its warp wait in {}, mask {:#x}, at {}",
                 other.arrived,
                 other.what.name,
@@ -138,7 +143,7 @@ fn arrive(b: &mut Block, what: Collective, seat: *mut ()) -> Complete {
         }
     }
     let i = pending.iter().position(|r| r.what.matches(&what)).unwrap_or_else(|| {
-        let mut seats = b.spare_seats.pop().unwrap_or_default();
+        let mut seats = m.spare_seats.pop().unwrap_or_default();
         seats.resize(128, ptr::null_mut());
         pending.push(Rendezvous { what, arrived: 0, seats });
         pending.len() - 1
@@ -149,46 +154,49 @@ fn arrive(b: &mut Block, what: Collective, seat: *mut ()) -> Complete {
         let Rendezvous { arrived, seats, .. } = pending.swap_remove(i);
         return Some((arrived, seats));
     }
-    if gone(b, first) & mask == 0 { None } else { complete(b, first) }
+    if gone(m, first) & mask == 0 { None } else { complete(m, first) }
 }
 
 /// Takes out a collective at `first` that the running thread waits in and that lacks nobody but
 /// threads that have exited.
-fn complete(b: &mut Block, first: usize) -> Complete {
-    let lane = b.me() - first;
-    let i = b.meetings[first / 32].iter().position(|r| {
-        let gone = gone(b, first);
+fn complete(m: &mut Machine, first: usize) -> Complete {
+    let lane = m.me() - first;
+    let i = m.meetings[first / 32].iter().position(|r| {
+        let gone = gone(m, first);
         r.arrived >> lane & 1 == 1 && r.what.mask & !gone == r.arrived
     })?;
-    let gone = gone(b, first);
-    let Rendezvous { what, arrived, seats } = b.meetings[first / 32].swap_remove(i);
+    let gone = gone(m, first);
+    let Rendezvous { what, arrived, seats } = m.meetings[first / 32].swap_remove(i);
     if what.aligned {
-        fault!(what.at, "{}: lanes {:#x} of its warp have exited", what.name, what.mask & gone);
+        let (name, exited) = (what.name, what.mask & gone);
+        fault!(what.at, Divergence, "{name}: lanes {exited:#x} of its warp have exited");
     }
     Some((arrived, seats))
 }
 
 /// Members of the warpgroup at `first` that have exited, or never were.
-fn gone(b: &Block, first: usize) -> u128 {
-    let warps = (0..4).map(|i| b.gone.get(first / 32 + i).copied().unwrap_or(!0));
+fn gone(m: &Machine, first: usize) -> u128 {
+    let warps = (0..4).map(|i| m.gone.get(first / 32 + i).copied().unwrap_or(!0));
     warps.rev().fold(0, |mask, warp| mask << 32 | warp as u128)
 }
 
 /// `thread` has exited: wakes one member of each collective that waited for it alone.
-pub(crate) fn left(b: &mut Block, thread: usize) {
-    b.gone[thread / 32] |= 1 << (thread % 32);
-    for first in [thread / 32 * 32, thread / 128 * 128] {
-        if b.meetings[first / 32].is_empty() {
+pub(crate) fn left(m: &mut Machine, thread: usize) {
+    m.gone[thread / 32] |= 1 << (thread % 32);
+    let number = m.number(thread);
+    let block = thread - number;
+    for first in [block + number / 32 * 32, block + number / 128 * 128] {
+        if m.meetings[first / 32].is_empty() {
             continue;
         }
-        let gone = gone(b, first);
+        let gone = gone(m, first);
         let full = |r: &&Rendezvous| r.what.first == first && r.what.mask & !gone == r.arrived;
-        let leaders = b.meetings[first / 32].iter().filter(full);
+        let leaders = m.meetings[first / 32].iter().filter(full);
         let leaders: Vec<_> =
             leaders.map(|r| first + r.arrived.trailing_zeros() as usize).collect();
         for leader in leaders {
-            if b.threads[leader].wait != Wait::Nothing {
-                b.wake(leader);
+            if m.threads[leader].wait != Wait::Nothing {
+                m.wake(leader);
             }
         }
     }

@@ -1,48 +1,51 @@
 //! Who and where a thread is.
 
-use crate::{block, copy, fault::fault};
+use crate::{fault::fault, machine, tma};
 use cuda_launch::Dim3;
 use std::panic::Location;
 
+/// `%tid`
 pub fn thread_idx() -> Dim3 {
-    block::with(|b| b.threads[b.me()].idx)
+    machine::with(|m| m.threads[m.me()].idx)
 }
 
+/// `%ctaid`
 pub fn block_idx() -> Dim3 {
-    block::with(|b| b.block_idx)
+    machine::with(|m| m.blocks[m.rank].idx)
 }
 
+/// `%ntid`
 pub fn block_dim() -> Dim3 {
-    block::with(|b| b.block_dim)
+    machine::with(|m| m.config.block)
 }
 
+/// `%nctaid`
 pub fn grid_dim() -> Dim3 {
-    block::with(|b| b.grid_dim)
+    machine::with(|m| m.config.grid)
 }
 
 /// Number of the thread in its block.
 pub fn linear() -> u32 {
-    block::with(|b| b.me() as u32)
+    machine::with(|m| m.number(m.me()) as u32)
 }
 
 /// A turn of a loop that polls memory: lets the others run.
 #[track_caller]
 pub fn poll() {
     let at = Location::caller();
-    block::with(|b| {
-        b.polls += 1;
-        if b.polls > 4 * b.threads.len() as u32
-            && !copy::progress(b)
-            && b.polls > b.options.patience
+    machine::with(|m| {
+        m.polls += 1;
+        if m.polls > 4 * m.threads.len() as u32 && !tma::progress(m) && m.polls > m.options.patience
         {
             fault!(
                 at,
-                "livelock: the block has polled {} times, and nothing else happened",
-                b.polls
+                Livelock,
+                "livelock: the cluster has polled {} times, and nothing else happened",
+                m.polls
             );
         }
     });
-    block::step_aside();
+    machine::step_aside();
 }
 
 /// `ex2.approx.f32`, for kernels, which have no std.

@@ -1,15 +1,16 @@
 //! Collectives of a warp.
 
 use crate::{
-    block,
     fault::fault,
+    machine,
     rendezvous::{Collective, meet},
+    sites,
 };
 use std::panic::Location;
 
 #[track_caller]
 pub(crate) fn collective(name: &'static str, mask: u32) -> Collective {
-    let first = block::with(|b| b.me() / 32 * 32);
+    let first = machine::with(|m| m.me() / 32 * 32);
     let at = Location::caller();
     Collective { name, at, first, mask: mask as u128, aligned: false, orders_memory: false }
 }
@@ -30,6 +31,7 @@ pub fn shuffle<T: Copy>(name: &'static str, mask: u32, value: T, source: u32) ->
             let Some((value, ..)) = peers.get(source).copied() else {
                 fault!(
                     what.at,
+                    Divergence,
                     "{name}: lane {lane} reads from lane {source}, which doesn't take part"
                 );
             };
@@ -63,6 +65,9 @@ pub fn reduce(name: &'static str, mask: u32, value: u32, f: fn(u32, u32) -> u32)
 /// `bar.warp.sync`
 #[track_caller]
 pub fn sync(mask: u32) {
+    if sites::omitted("bar.warp.sync", Location::caller()) {
+        return;
+    }
     meet(Collective { orders_memory: true, ..collective("bar.warp.sync", mask) }, (), |_, _| {});
 }
 
@@ -80,7 +85,7 @@ pub fn elect(mask: u32) -> bool {
 pub fn set_max_registers(count: u32) {
     let what = aligned("setmaxnreg");
     if !count.is_multiple_of(8) || !(24..=256).contains(&count) {
-        fault!(what.at, "setmaxnreg {count}: must be a multiple of 8 in 24..=256");
+        fault!(what.at, Instruction, "setmaxnreg {count}: must be a multiple of 8 in 24..=256");
     }
     meet(what, (), |_, _| {});
 }

@@ -8,12 +8,12 @@
 //! about but no arithmetic, so touching an accumulator early is noticed.
 
 use crate::{
-    block::{self, Block, Site, check_warpgroup},
-    copy::swizzle,
     fault::fault,
+    machine::{self, Machine, Site},
     mma::{pair, wide},
     order::{Actor, By, Proxy},
     rendezvous::{Collective, meet},
+    tma::swizzle,
 };
 use std::{ops::Range, panic::Location};
 
@@ -68,7 +68,7 @@ pub struct Operand {
 
 impl Operand {
     /// Rows `mn` of the operand, which is 16 deep; transposed.
-    fn fetch(self, b: &mut Block, mn: Range<usize>, actor: &Actor, at: Site) -> [Vec<f32>; 16] {
+    fn fetch(self, m: &mut Machine, mn: Range<usize>, actor: &Actor, at: Site) -> [Vec<f32>; 16] {
         let field = |shift: u32| (self.descriptor >> shift & 0x3fff) as u32 * 16;
         let (start, leading, stride) = (field(0), field(16), field(32));
         let bits = match self.descriptor >> 62 {
@@ -78,7 +78,7 @@ impl Operand {
         let width = 16 << bits;
         let mut matrix = [const { Vec::new() }; 16];
         let mut chunk = |addr: u32| -> [f32; 8] {
-            let bytes = b.smem_read(By::Queue(actor), swizzle(addr, bits), 16, 16, at);
+            let bytes = m.smem_read(By::Queue(actor), swizzle(addr, bits), 16, 16, at);
             std::array::from_fn(|i| wide(u16::from_le_bytes([bytes[2 * i], bytes[2 * i + 1]])))
         };
         if self.transposed {
@@ -130,7 +130,7 @@ fn issue<const R: usize>(
     b_shared: Operand,
     accumulate: bool,
 ) {
-    let first = block::with(|b| check_warpgroup(b, at, "wgmma")) * 128;
+    let first = machine::with(|m| m.warpgroup(at, "wgmma"));
     let what = Collective {
         name: "wgmma.mma_async",
         at,
@@ -140,21 +140,25 @@ fn issue<const R: usize>(
         orders_memory: false,
     };
     let operands = (acc as *mut [f32; R], a, a_shared.descriptor, b_shared.descriptor);
-    meet(what, operands, |b, peers| {
+    meet(what, operands, |m, peers| {
         let (.., da, db) = *peers.get(0).unwrap();
         if (1..128).any(|t| (peers.get(t).unwrap().2, peers.get(t).unwrap().3) != (da, db)) {
-            fault!(at, "wgmma: the threads disagree about the matrix descriptors");
+            fault!(at, Instruction, "wgmma: the threads disagree about the matrix descriptors");
         }
         for warp in 0..4 {
             // SAFETY: the owners of the registers sleep.
             let registers = |lane| unsafe { &mut *peers.get(warp * 32 + lane).unwrap().0 };
-            let core = &mut b.tensor_cores[first / 32 + warp];
+            let core = &mut m.tensor_cores[first / 32 + warp];
             let tile = core.take(registers, at);
             let group = core.commits[0];
             (core.tiles[tile].group, core.tiles[tile].owed) = (group, !0);
-            let agent = *core.agent.get_or_insert_with(|| b.order.agent());
-            let actor =
-                b.order.issue(agent, first + warp * 32..first + warp * 32 + 32, Proxy::Async);
+            let agent = *core.agent.get_or_insert_with(|| m.order.agent());
+            let actor = m.order.issue(
+                agent,
+                first + warp * 32..first + warp * 32 + 32,
+                Proxy::Async,
+                m.rank,
+            );
             core.last_steps.resize(group + 1, 0);
             core.last_steps[group] = actor.step;
             let mut fragment = |lane| peers.get(warp * 32 + lane).unwrap().1;
@@ -163,8 +167,8 @@ fn issue<const R: usize>(
                 Some(_) => Left::Registers(std::array::from_fn(|lane| fragment(lane).unwrap())),
             };
             core.ops.push(Op { group, tile, a, b: b_shared, accumulate, actor, at });
-            if b.at_once() {
-                run(b, first / 32 + warp, group);
+            if m.at_once() {
+                run(m, first / 32 + warp, group);
             }
         }
     });
@@ -180,6 +184,7 @@ impl TensorCore {
         if self.fenced != !0 {
             fault!(
                 at,
+                Instruction,
                 "wgmma.mma_async without a wgmma.fence since the registers were last accessed"
             );
         }
@@ -194,6 +199,7 @@ impl TensorCore {
                 if token_of(*register) != held {
                     fault!(
                         at,
+                        Instruction,
                         "wgmma: accumulator {i} of lane {lane} isn't of the same tile as the others"
                     );
                 }
@@ -209,14 +215,15 @@ impl TensorCore {
 }
 
 /// Carries out a warp's operations in groups up to `last`, in order.
-fn run(b: &mut Block, warp: usize, last: usize) {
-    let ops = &mut b.tensor_cores[warp].ops;
+fn run(m: &mut Machine, warp: usize, last: usize) {
+    let ops = &mut m.tensor_cores[warp].ops;
     let due = ops.iter().take_while(|op| op.group <= last).count();
     for op in ops.drain(..due).collect::<Vec<_>>() {
-        let n = b.tensor_cores[warp].tiles[op.tile].n;
-        let rows = warp % 4 * 16..warp % 4 * 16 + 16;
+        let n = m.tensor_cores[warp].tiles[op.tile].n;
+        let quarter = m.number(warp * 32) / 32 % 4;
+        let rows = quarter * 16..quarter * 16 + 16;
         let left = match op.a {
-            Left::Shared(a) => a.fetch(b, rows, &op.actor, op.at),
+            Left::Shared(a) => a.fetch(m, rows, &op.actor, op.at),
             Left::Registers(lanes) => {
                 let mut left = [const { Vec::new() }; 16];
                 left.iter_mut().for_each(|k| k.resize(16, 0.));
@@ -229,8 +236,8 @@ fn run(b: &mut Block, warp: usize, last: usize) {
                 left
             }
         };
-        let right = op.b.fetch(b, 0..n, &op.actor, op.at);
-        let values = &mut b.tensor_cores[warp].tiles[op.tile].values;
+        let right = op.b.fetch(m, 0..n, &op.actor, op.at);
+        let values = &mut m.tensor_cores[warp].tiles[op.tile].values;
         for (i, out) in values.chunks_exact_mut(n).enumerate() {
             if !op.accumulate {
                 out.fill(0.);
@@ -258,26 +265,26 @@ pub fn mma_rs<const R: usize>(acc: &mut [f32; R], a: [u32; 4], b: Operand, accum
 }
 
 /// The running thread's warp and lane.
-fn warp_lane(b: &Block, at: Site, name: &str) -> (usize, usize) {
-    check_warpgroup(b, at, name);
-    (b.me() / 32, b.me() % 32)
+fn warp_lane(m: &Machine, at: Site, name: &str) -> (usize, usize) {
+    m.warpgroup(at, name);
+    (m.me() / 32, m.me() % 32)
 }
 
 /// `wgmma.fence.sync.aligned`
 #[track_caller]
 pub fn fence() {
-    block::with(|b| {
-        let (warp, lane) = warp_lane(b, Location::caller(), "wgmma.fence");
-        b.tensor_cores[warp].fenced |= 1 << lane;
+    machine::with(|m| {
+        let (warp, lane) = warp_lane(m, Location::caller(), "wgmma.fence");
+        m.tensor_cores[warp].fenced |= 1 << lane;
     });
 }
 
 /// `wgmma.commit_group.sync.aligned`
 #[track_caller]
 pub fn commit() {
-    block::with(|b| {
-        let (warp, lane) = warp_lane(b, Location::caller(), "wgmma.commit_group");
-        b.tensor_cores[warp].commits[lane] += 1;
+    machine::with(|m| {
+        let (warp, lane) = warp_lane(m, Location::caller(), "wgmma.commit_group");
+        m.tensor_cores[warp].commits[lane] += 1;
     });
 }
 
@@ -286,17 +293,17 @@ pub fn commit() {
 #[track_caller]
 pub fn wait<const R: usize>(pending: usize, acc: &mut [f32; R]) {
     let at = Location::caller();
-    block::linger();
-    block::with(|b| {
-        let (warp, lane) = warp_lane(b, at, "wgmma.wait_group");
-        let core = &mut b.tensor_cores[warp];
+    machine::linger();
+    machine::with(|m| {
+        let (warp, lane) = warp_lane(m, at, "wgmma.wait_group");
+        let core = &mut m.tensor_cores[warp];
         core.fenced &= !(1 << lane);
         let Some(last) = core.commits[lane].checked_sub(pending + 1) else { return };
-        run(b, warp, last);
-        let me = b.me();
-        let core = &mut b.tensor_cores[warp];
+        run(m, warp, last);
+        let me = m.me();
+        let core = &mut m.tensor_cores[warp];
         if let (Some(agent), Some(&step)) = (core.agent, core.last_steps.get(last)) {
-            b.order.finished(agent, step, me);
+            m.order.finished(agent, step, me);
         }
         let Some(tile) = token_of(acc[0]) else { return };
         let Tile { n, values, group, owed } = &mut core.tiles[tile];
@@ -305,7 +312,11 @@ pub fn wait<const R: usize>(pending: usize, acc: &mut [f32; R]) {
         }
         for (i, register) in acc.iter_mut().enumerate() {
             if token_of(*register) != Some(tile) {
-                fault!(at, "wgmma: accumulator {i} was touched while it was in flight");
+                fault!(
+                    at,
+                    Instruction,
+                    "wgmma: accumulator {i} was touched while it was in flight"
+                );
             }
             let (row, col) = place(lane, i);
             *register = values[row * *n + col];

@@ -1,0 +1,216 @@
+//! Tiles of matrices in global memory, copied by TMA.
+
+use crate::{
+    asynchronous::{Deferred, commit_group, issue, wait_group},
+    emulator::AsyncTiming,
+    fault::fault,
+    machine::{self, Machine, Site},
+    order::{Actor, By, Proxy},
+    shared_memory::in_cluster,
+};
+use std::{mem, panic::Location, ptr::null_mut};
+
+/// How the 16-byte chunks of a tile are permuted, as in tensor maps and matrix descriptors: in
+/// rows of 16 << bits bytes, chunk numbers are xored with the number of the 128-byte line.
+pub(crate) fn swizzle(addr: u32, bits: u32) -> u32 {
+    addr ^ (addr >> 7 & ((1 << bits) - 1)) << 4
+}
+
+/// A tensor map: opaque, like CUtensorMap.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub struct TensorMap([u64; 16]);
+
+/// What the emulator keeps in a [`TensorMap`]: a row-major matrix in global memory, and the tile
+/// that a copy takes from it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Matrix {
+    pub base: *const u8,
+    pub element: u32,
+    /// 0 for no swizzle, else 1, 2, 3 for rows of 32, 64, 128 bytes.
+    pub swizzle_bits: u32,
+    pub cols: u64,
+    pub rows: u64,
+    /// Bytes from one row to the next.
+    pub pitch: u64,
+    pub box_cols: u32,
+    pub box_rows: u32,
+}
+
+impl Matrix {
+    pub fn encode(self) -> TensorMap {
+        const { assert!(size_of::<Matrix>() <= size_of::<TensorMap>()) };
+        let width = self.box_cols * self.element;
+        assert!(
+            width.is_multiple_of(16)
+                && self.pitch.is_multiple_of(16)
+                && (self.base as usize).is_multiple_of(16)
+        );
+        assert!(self.swizzle_bits == 0 || width <= 16 << self.swizzle_bits);
+        let mut map = TensorMap([0; 16]);
+        // SAFETY: it fits, by the assertion.
+        unsafe { (&raw mut map).cast::<Matrix>().write(self) };
+        map
+    }
+
+    /// The 16-byte chunks of the box at (`col`, `row`): the address of each in the tile at `tile`,
+    /// and in global memory each byte's, null outside of the matrix.
+    fn chunks(self, tile: u32, col: i32, row: i32) -> impl Iterator<Item = (u32, [*mut u8; 16])> {
+        let width = self.box_cols * self.element;
+        let row_bytes = (self.cols * self.element as u64) as i64;
+        (0..self.box_rows * width).step_by(16).map(move |i| {
+            let y = row as i64 + (i / width) as i64;
+            let x = col as i64 * self.element as i64 + (i % width) as i64;
+            let inside = |x| (0..row_bytes).contains(&x) && (0..self.rows as i64).contains(&y);
+            let global = std::array::from_fn(|byte| match x + byte as i64 {
+                x if inside(x) => {
+                    self.base.wrapping_offset((y * self.pitch as i64 + x) as isize).cast_mut()
+                }
+                _ => null_mut(),
+            });
+            (swizzle(tile + i, self.swizzle_bits), global)
+        })
+    }
+
+    /// Reads a map made by `encode`, and checks a tile's address.
+    unsafe fn decode(map: *const TensorMap, tile: u32, at: Site) -> Matrix {
+        // SAFETY: the caller's.
+        let matrix = unsafe { map.cast::<Matrix>().read() };
+        // Rows of 128 bytes repeat their swizzle after 1024 bytes, of 64 after 512, ...
+        let align = 128 << matrix.swizzle_bits;
+        if !tile.is_multiple_of(align) {
+            fault!(
+                at,
+                Misaligned,
+                "TMA: the tile's address {tile:#x} must be a multiple of {align}"
+            );
+        }
+        matrix
+    }
+}
+
+/// A TMA load in flight.
+pub(crate) struct BulkCopy {
+    to: u32,
+    matrix: Matrix,
+    col: i32,
+    row: i32,
+    mbarrier: u32,
+    actor: Actor,
+    at: Site,
+}
+
+impl BulkCopy {
+    fn perform(self, m: &mut Machine) {
+        let BulkCopy { to, matrix, col, row, mbarrier, actor, at } = self;
+        for (addr, global) in matrix.chunks(to, col, row) {
+            // SAFETY: within the matrix, which is valid by promise to `tma_load`.
+            let bytes = global.map(|p| if p.is_null() { 0 } else { unsafe { p.read() } });
+            m.smem_write(By::Queue(&actor), addr, 16, 16, at).copy_from_slice(&bytes);
+        }
+        let bytes = matrix.box_cols * matrix.element * matrix.box_rows;
+        m.complete_tx(mbarrier, bytes, |open| open.finished(&actor), at);
+    }
+}
+
+/// `cp.async.bulk.tensor.2d.shared.global.tile.mbarrier`
+///
+/// # Safety
+/// `map` must be valid, and its matrix until the copy has completed.
+#[track_caller]
+pub unsafe fn tma_load(to: u32, map: *const TensorMap, col: i32, row: i32, mbarrier: u32) {
+    let at = Location::caller();
+    // SAFETY: promised.
+    let matrix = unsafe { Matrix::decode(map, to, at) };
+    machine::with(|m| {
+        let mbarrier = in_cluster(mbarrier, m.rank);
+        let (queue, me) = (m.mbarrier(mbarrier, at).queue, m.me());
+        let actor = m.order.issue(queue, [me].into_iter(), Proxy::Async, m.rank);
+        // The barrier's initialisation must have been made visible to the async proxy, too.
+        m.smem_read(By::Queue(&actor), mbarrier, 8, 8, at);
+        let copy = BulkCopy { to, matrix, col, row, mbarrier, actor, at };
+        match m.at_once() {
+            true => copy.perform(m),
+            false => m.bulk.push(copy),
+        }
+    });
+}
+
+/// A TMA store in flight.
+pub(crate) struct BulkStore {
+    from: u32,
+    matrix: Matrix,
+    col: i32,
+    row: i32,
+    done: bool,
+    actor: Actor,
+    at: Site,
+}
+
+impl Deferred for BulkStore {
+    fn perform(&mut self, m: &mut Machine) {
+        if mem::replace(&mut self.done, true) {
+            return;
+        }
+        for (addr, global) in self.matrix.chunks(self.from, self.col, self.row) {
+            let bytes = m.smem_read(By::Queue(&self.actor), addr, 16, 16, self.at);
+            for (p, byte) in global.into_iter().zip(bytes).filter(|(p, _)| !p.is_null()) {
+                // SAFETY: within the matrix, which is valid by promise to `tma_store`.
+                unsafe { p.write(*byte) };
+            }
+        }
+    }
+
+    fn actor(&self) -> &Actor {
+        &self.actor
+    }
+}
+
+/// `cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group`
+///
+/// # Safety
+/// `map` must be valid, and its matrix, for writes, until the store has been waited for.
+#[track_caller]
+pub unsafe fn tma_store(map: *const TensorMap, col: i32, row: i32, from: u32) {
+    let at = Location::caller();
+    // SAFETY: promised.
+    let matrix = unsafe { Matrix::decode(map, from, at) };
+    issue(
+        |t| &mut t.stores,
+        Proxy::Async,
+        |actor| BulkStore { from, matrix, col, row, done: false, actor, at },
+    );
+}
+
+/// `cp.async.bulk.commit_group`
+#[track_caller]
+pub fn bulk_commit() {
+    commit_group(|t| &mut t.stores, "cp.async.bulk.commit_group", Location::caller());
+}
+
+/// `cp.async.bulk.wait_group`
+#[track_caller]
+pub fn bulk_wait(pending: usize) {
+    wait_group(|t| &mut t.stores, pending, "cp.async.bulk.wait_group", Location::caller());
+}
+
+/// Performs one of the bulk copies in flight, if any: time passes.
+pub(crate) fn progress(m: &mut Machine) -> bool {
+    if m.bulk.is_empty() {
+        return false;
+    }
+    let i = m.ready.random.below(m.bulk.len());
+    m.bulk.swap_remove(i).perform(m);
+    m.polls = 0;
+    true
+}
+
+pub(crate) fn maybe_progress(m: &mut Machine) {
+    if !m.bulk.is_empty()
+        && m.options.timing == AsyncTiming::Random
+        && m.ready.random.below(64) == 0
+    {
+        progress(m);
+    }
+}
