@@ -5,12 +5,9 @@ use crate::{
     backend::{Allocation, Backend, KernelRef, StreamHandle},
     device::DeviceKind,
 };
-use cuda_emulator::{Buffer, Emulator};
+use cuda_emulator::{Buffer, Emulator, Placement};
 use cuda_launch::{Kernel, KernelArgs, LaunchConfig, Launcher};
 use std::{ffi::c_void, ptr};
-
-/// What uninitialised memory holds: NaN in every float type, and no sensible length or index.
-const POISON: u8 = 0xff;
 
 /// A device that runs kernels on the calling thread and its helpers, to the end.
 #[derive(Debug)]
@@ -33,26 +30,12 @@ impl KernelArgs for Pointers<'_> {
     }
 }
 
-struct HostMemory {
-    pointer: *mut u8,
-    _buffer: Buffer<u8>,
-}
-
-// SAFETY: the mapping is owned and not tied to a thread; access to it is by pointers, whose users
-// promise that nothing else is in the way.
-unsafe impl Send for HostMemory {}
-// SAFETY: as above.
-unsafe impl Sync for HostMemory {}
-
-impl std::fmt::Debug for HostMemory {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HostMemory").field("pointer", &self.pointer).finish_non_exhaustive()
-    }
-}
+#[derive(Debug)]
+struct HostMemory(Buffer<u8>);
 
 impl Allocation for HostMemory {
     fn pointer(&self) -> u64 {
-        self.pointer as u64
+        self.0.as_mut_ptr() as u64
     }
 }
 
@@ -78,12 +61,9 @@ impl Backend for Emulated {
     }
 
     fn allocate(&self, bytes: usize) -> Result<Box<dyn Allocation>> {
-        let mut poison = Vec::new();
-        let out_of_memory = |_| Error::OutOfMemory { device: self.name().into(), bytes };
-        poison.try_reserve_exact(bytes).map_err(out_of_memory)?;
-        poison.resize(bytes, POISON);
-        let mut buffer = Buffer::from(&poison[..]);
-        Ok(Box::new(HostMemory { pointer: buffer.as_mut_ptr(), _buffer: buffer }))
+        let buffer = Buffer::bytes(bytes, 256, Placement::Aligned)
+            .map_err(|_| Error::OutOfMemory { device: self.name().into(), bytes })?;
+        Ok(Box::new(HostMemory(buffer)))
     }
 
     unsafe fn copy_from_host(&self, to: u64, from: *const u8, bytes: usize) -> Result<()> {

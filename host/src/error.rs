@@ -319,7 +319,7 @@ pub enum Error {
 
     /// A kernel did something wrong on the emulator.
     #[cfg(feature = "emulator")]
-    #[error("kernel {kernel}: {fault}")]
+    #[error("kernel {fault}")]
     EmulatorFault {
         /// The kernel.
         kernel: &'static str,

@@ -1,16 +1,17 @@
 //! Leaving out one synchronisation of a launch.
 
 use super::{broken_kernels as broken, line, run};
-use cuda_emulator::{Buffer, Emulator, FaultKind, LaunchConfig, Launcher, SyncSite};
+use cuda_emulator::{Buffer, Emulator, FaultKind, LaunchConfig, Launcher, SiteRecorder, SyncSite};
 
 fn config() -> LaunchConfig {
     LaunchConfig::new(3, 64).shared_bytes(256)
 }
 
 fn sites(emulator: &Emulator, output: &Buffer<u32>) -> Vec<SyncSite> {
-    let args = (output.as_mut_ptr(),);
-    // SAFETY: the kernel writes two words, all blocks the same.
-    unsafe { emulator.launch_recording(&broken::sums, config(), args) }.expect("it is right")
+    let recorder = SiteRecorder::default();
+    let emulator = emulator.clone().recording(&recorder);
+    run(&emulator, &broken::sums, config(), (output.as_mut_ptr(),));
+    recorder.sites()
 }
 
 #[test]

@@ -138,12 +138,12 @@ pub fn map_shared(address: u32, rank: u32) -> u32 {
 #[track_caller]
 #[inline]
 pub fn load<T: Copy>(address: u32) -> T {
-    shared::load(address)
+    shared::load_any(address, Location::caller())
 }
 
 /// `st.shared::cluster`: a scalar, or an array as a vector, aligned to its size.
 #[track_caller]
 #[inline]
 pub fn store<T: Copy>(address: u32, value: T) {
-    shared::store(address, value);
+    shared::store_any(address, value, Location::caller());
 }

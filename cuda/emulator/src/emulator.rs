@@ -1,6 +1,6 @@
 //! How to emulate: the options of a launch.
 
-use crate::sites::SyncSite;
+use crate::sites::{SiteRecorder, SyncSite};
 
 /// In which order ready threads run. What a correct kernel computes doesn't depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +47,7 @@ pub struct Emulator {
     pub(crate) stack: usize,
     pub(crate) patience: u32,
     pub(crate) omitted: Option<SyncSite>,
+    pub(crate) recorder: Option<SiteRecorder>,
 }
 
 impl Default for Emulator {
@@ -60,6 +61,7 @@ impl Default for Emulator {
             stack: 256 << 10,
             patience: 100_000_000,
             omitted: None,
+            recorder: None,
         }
     }
 }
@@ -99,10 +101,15 @@ impl Emulator {
     }
 
     /// Without the synchronisation at `site`: whoever comes there goes on as if it weren't
-    /// written. Tests prove with it that the site is needed, and that they would notice. The sites
-    /// of a launch are those that [`launch_recording`](Emulator::launch_recording) lists.
+    /// written. Tests prove with it that the site is needed, and that they would notice. A
+    /// [`SiteRecorder`] lists the sites of a launch.
     pub fn omitting(self, site: SyncSite) -> Self {
         Emulator { omitted: Some(site), ..self }
+    }
+
+    /// Letting `recorder` know the sites at which kernels synchronise.
+    pub fn recording(self, recorder: &SiteRecorder) -> Self {
+        Emulator { recorder: Some(recorder.clone()), ..self }
     }
 
     /// The seed of the schedule, if it is shuffled.

@@ -7,7 +7,7 @@ use crate::{
     panics,
     registry::Buffers,
     scheduler::{self, Call},
-    sites::{self, SyncSite},
+    sites::SyncSite,
     source,
     stacks::Permit,
     trap,
@@ -112,40 +112,6 @@ impl Launcher for Emulator {
         config: LaunchConfig,
         args: Args,
     ) -> Result<(), Fault> {
-        // SAFETY: the caller's promise.
-        unsafe { self.run(kernel, config, args, false) }.map(|_| ())
-    }
-}
-
-impl Emulator {
-    /// Launches, and lists the places where the kernel synchronised: the clusters in the grid's
-    /// order, and within each in the order of first execution. The same launch of the same
-    /// emulator gives the same list.
-    ///
-    /// # Errors
-    /// The launch was refused, or the kernel did something wrong.
-    ///
-    /// # Safety
-    /// As for [`Launcher::launch`].
-    pub unsafe fn launch_recording<Args: KernelArgs>(
-        &self,
-        kernel: &Kernel<Args>,
-        config: LaunchConfig,
-        args: Args,
-    ) -> Result<Vec<SyncSite>, Fault> {
-        // SAFETY: the caller's promise.
-        unsafe { self.run(kernel, config, args, true) }
-    }
-
-    /// # Safety
-    /// As for [`Launcher::launch`].
-    unsafe fn run<Args: KernelArgs>(
-        &self,
-        kernel: &Kernel<Args>,
-        config: LaunchConfig,
-        args: Args,
-        record: bool,
-    ) -> Result<Vec<SyncSite>, Fault> {
         let refused = |error: LaunchError| {
             Fault::new(Report {
                 kernel: kernel.name(),
@@ -162,7 +128,7 @@ impl Emulator {
             // SAFETY: the pointers are to the arguments that the kernel's type names; that they
             // are right for the kernel is the caller's promise.
             let call = unsafe { Call::new(kernel.entry(), pointers.as_ptr()) };
-            Grid { emulator: self, kernel: kernel.name(), config, record }.run(call)
+            Grid { emulator: self, kernel: kernel.name(), config }.run(call)
         })
     }
 }
@@ -172,13 +138,12 @@ struct Grid<'a> {
     emulator: &'a Emulator,
     kernel: &'static str,
     config: LaunchConfig,
-    record: bool,
 }
 
 impl Grid<'_> {
     /// Runs all clusters, those of a grid in parallel. Of several faults it is the one of the
     /// lowest cluster, so that the same launch reports the same.
-    fn run(&self, call: Call) -> Result<Vec<SyncSite>, Fault> {
+    fn run(&self, call: Call) -> Result<(), Fault> {
         trap::install();
         panics::install();
         let buffers = Buffers::now();
@@ -192,8 +157,8 @@ impl Grid<'_> {
                 return;
             }
             match self.run_cluster(m, cluster, call) {
-                Ok(seen) if self.record => lock(&sites).push((cluster, seen)),
-                Ok(_) => {}
+                Ok(Some(seen)) => lock(&sites).push((cluster, seen)),
+                Ok(None) => {}
                 Err(fault) => {
                     lowest.fetch_min(cluster, Relaxed);
                     lock(&faults).push((cluster, fault));
@@ -206,22 +171,26 @@ impl Grid<'_> {
             (0..clusters).into_par_iter().for_each_init(machine, run);
         }
         let faults = faults.into_inner().unwrap_or_else(PoisonError::into_inner);
-        match faults.into_iter().min_by_key(|(cluster, _)| *cluster) {
-            Some((_, fault)) => Err(fault),
-            None => Ok(sites::merge(sites.into_inner().unwrap_or_else(PoisonError::into_inner))),
+        if let Some((_, fault)) = faults.into_iter().min_by_key(|(cluster, _)| *cluster) {
+            return Err(fault);
         }
+        if let Some(recorder) = &self.emulator.recorder {
+            recorder.add(sites.into_inner().unwrap_or_else(PoisonError::into_inner));
+        }
+        Ok(())
     }
 
+    /// Runs one cluster; gives its sites, if they are recorded.
     fn run_cluster(
         &self,
         m: &mut Machine,
         cluster: usize,
         call: Call,
-    ) -> Result<Vec<SyncSite>, Fault> {
+    ) -> Result<Option<Vec<SyncSite>>, Fault> {
         let _permit = Permit::wait(m.blocks.len() * m.block_threads);
-        m.reset(cluster, self.record);
+        m.reset(cluster);
         scheduler::run(m, call).map_err(|raised| self.fault(m, raised))?;
-        Ok(m.sites.take().and_then(|log| log.seen).unwrap_or_default())
+        Ok(m.sites.take().and_then(|log| log.seen))
     }
 
     fn fault(&self, m: &Machine, raised: Raised) -> Fault {

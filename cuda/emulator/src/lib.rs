@@ -40,4 +40,4 @@ pub use cuda_launch::{Dim3, Kernel, KernelArgs, LaunchConfig, Launcher};
 pub use emulator::{AsyncTiming, Emulator, Schedule};
 pub use fault::{Fault, FaultKind, SourceLocation};
 pub use launch::{LaunchError, MAX_SHARED_BYTES};
-pub use sites::SyncSite;
+pub use sites::{SiteRecorder, SyncSite};

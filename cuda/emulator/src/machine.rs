@@ -145,7 +145,7 @@ impl Machine {
     }
 
     /// Makes ready for the `cluster`-th cluster of the grid.
-    pub fn reset(&mut self, cluster: usize, record: bool) {
+    pub fn reset(&mut self, cluster: usize) {
         let (stride, live, options) = (self.stride, self.block_threads, &self.options);
         let clusters = Dim3 { x: self.config.grid.x / self.config.cluster, ..self.config.grid };
         let first = clusters.at(cluster);
@@ -176,6 +176,7 @@ impl Machine {
         self.mbarriers.clear();
         self.bulk.clear();
         self.tensor_cores.iter_mut().for_each(|core| *core = TensorCore::default());
+        let record = options.recorder.is_some();
         let log = || SiteLog { omitted: options.omitted, seen: record.then(Vec::new) };
         self.sites = (record || options.omitted.is_some()).then(log);
     }

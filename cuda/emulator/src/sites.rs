@@ -1,7 +1,10 @@
 //! The places where a kernel synchronises: listing them, and leaving one out.
 
 use crate::machine::{self, Site};
-use std::fmt;
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 /// A synchronisation as it stands in a kernel's source: a barrier (of a block, a warp or a
 /// cluster), an arrival, a fence, a commit or a wait.
@@ -32,6 +35,41 @@ impl fmt::Display for SyncSite {
     }
 }
 
+/// Collects the sites of all the launches of the emulators that it was given to.
+///
+/// ```
+/// use cuda_emulator::{Emulator, SiteRecorder};
+///
+/// let recorder = SiteRecorder::default();
+/// let emulator = Emulator::default().recording(&recorder);
+/// // .. launches ..
+/// for site in recorder.sites() {
+///     let without = Emulator::default().race_check(true).omitting(site);
+///     // .. the same launches must fail ..
+/// }
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct SiteRecorder(Arc<Mutex<Vec<SyncSite>>>);
+
+impl SiteRecorder {
+    /// The sites so far, each once: launches in the order in which they ended, in each the
+    /// clusters in the grid's order, and within those the order of first execution.
+    pub fn sites(&self) -> Vec<SyncSite> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Adds the sites of a launch, by cluster.
+    pub(crate) fn add(&self, mut clusters: Vec<(usize, Vec<SyncSite>)>) {
+        clusters.sort_unstable_by_key(|(cluster, _)| *cluster);
+        let mut sites = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for site in clusters.into_iter().flat_map(|(_, sites)| sites) {
+            if !sites.contains(&site) {
+                sites.push(site);
+            }
+        }
+    }
+}
+
 /// What a cluster knows of its sites.
 #[derive(Default)]
 pub(crate) struct SiteLog {
@@ -58,17 +96,4 @@ pub(crate) fn omitted(instruction: &'static str, location: Site) -> bool {
         None => false,
         Some(log) => log.visit(SyncSite { instruction, location }),
     })
-}
-
-/// The sites of all clusters in one list, without duplicates: the order of the clusters in the
-/// grid, and within each that of first execution.
-pub(crate) fn merge(mut clusters: Vec<(usize, Vec<SyncSite>)>) -> Vec<SyncSite> {
-    clusters.sort_unstable_by_key(|(cluster, _)| *cluster);
-    let mut sites = Vec::new();
-    for site in clusters.into_iter().flat_map(|(_, sites)| sites) {
-        if !sites.contains(&site) {
-            sites.push(site);
-        }
-    }
-    sites
 }
