@@ -37,7 +37,7 @@ pub unsafe fn shuffle_half_warps(from: *const u32, to: *mut u32) {
     // SAFETY: elements of the thread's own; each half-warp has its own mask.
     unsafe {
         let value = global::load_cached(from.add(i as usize));
-        let mask = if i % 2 == 0 { 0x5555_5555 } else { 0xaaaa_aaaa };
+        let mask = if i.is_multiple_of(2) { 0x5555_5555 } else { 0xaaaa_aaaa };
         global::store(to.add(i as usize), warp::shuffle_xor(mask, value, 2));
     }
 }
