@@ -7,6 +7,7 @@ mod harness;
 mod arguments;
 mod atomic;
 mod block;
+mod cluster;
 mod convert;
 mod copy;
 mod math;

@@ -1,0 +1,62 @@
+//! Clusters.
+
+use super::harness::{Buffer, Random, assert_same_bits, conformance, launch};
+use conformance_kernels::cluster::*;
+use cuda_std::Value;
+use fused_attention::{Kernel, LaunchConfig};
+use std::fmt::Debug;
+
+const THREADS: usize = 32;
+const CLUSTERS: usize = 3;
+
+#[test]
+fn ranks_count_from_zero_in_each_cluster() {
+    conformance(|device| {
+        for blocks in [1, 2, 4, 8] {
+            let count = CLUSTERS * blocks * THREADS;
+            let to = Buffer::<[u32; 2]>::empty(device, count);
+            let grid = (CLUSTERS * blocks) as u32;
+            let config = LaunchConfig::new(grid, THREADS as u32).cluster(blocks as u32);
+            // SAFETY: an element for each thread.
+            unsafe { launch(device, &cluster_ranks, config, (to.pointer_mut(),)) };
+            for (i, found) in to.to_vec().into_iter().enumerate() {
+                let rank = i / THREADS % blocks;
+                assert_eq!(found, [rank as u32, blocks as u32], "thread {i} of {count}");
+            }
+        }
+    });
+}
+
+fn check_exchange<T: Value + Debug>(kernel: &'static Kernel<(*const T, *mut [T; 2])>) {
+    conformance(|device| {
+        for blocks in [1, 2, 4, 8] {
+            let count = CLUSTERS * blocks * THREADS;
+            let values: Vec<T> = Random(20).values(count);
+            let (from, to) = (Buffer::new(device, &values), Buffer::<T>::empty(device, 2 * count));
+            let config = LaunchConfig::new((CLUSTERS * blocks) as u32, THREADS as u32)
+                .cluster(blocks as u32)
+                .shared_bytes((2 * THREADS * size_of::<T>()) as u32);
+            let args = (from.pointer(), to.pointer_mut().cast());
+            // SAFETY: two elements for each thread, and shared memory for two.
+            unsafe { launch(device, kernel, config, args) };
+            let neighbour = |i: usize, step: usize| {
+                let (block, lane) = (i / THREADS, i % THREADS);
+                let rank = (block % blocks + step) % blocks;
+                values[(block / blocks * blocks + rank) * THREADS + lane]
+            };
+            let expected: Vec<T> =
+                (0..count).flat_map(|i| [neighbour(i, 1), neighbour(i, blocks - 1)]).collect();
+            assert_same_bits(&to.to_vec(), &expected, &format!("{}, {blocks}", kernel.name()));
+        }
+    });
+}
+
+#[test]
+fn blocks_of_a_cluster_exchange_values() {
+    check_exchange(&cluster_exchange_u8);
+    check_exchange(&cluster_exchange_u16);
+    check_exchange(&cluster_exchange_u32);
+    check_exchange(&cluster_exchange_u64);
+    check_exchange(&cluster_exchange_f32x4);
+    check_exchange(&cluster_exchange_f64x2);
+}
