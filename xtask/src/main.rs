@@ -1,7 +1,9 @@
 //! The workspace's automation: `cargo xtask --help`.
 
 mod build_ptx;
+mod bundle;
 mod check_ptx;
+mod ci;
 mod device_crates;
 mod manifest;
 mod resources;
@@ -41,6 +43,10 @@ enum Task {
         #[arg(long)]
         debian: bool,
     },
+    /// Collect tests, benchmarks and examples in `bundle/`, for a GPU machine without Rust
+    Bundle,
+    /// Run what continuous integration runs
+    Ci,
     /// List the prebuilt entries
     ListEntries,
 }
@@ -50,6 +56,8 @@ fn main() -> ExitCode {
         Task::BuildPtx { check } => build_ptx::run(check),
         Task::CheckPtx { bless } => check_ptx::run(bless),
         Task::Setup { debian } => setup::run(debian),
+        Task::Bundle => bundle::run(),
+        Task::Ci => ci::run(),
         Task::ListEntries => build_ptx::list(),
     };
     match result {

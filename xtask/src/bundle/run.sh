@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Runs what is in this folder on a machine with an NVIDIA GPU and its driver. Nothing else is
+# needed, compute-sanitizer apart.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+
+usage() {
+    cat <<'USAGE'
+usage: run.sh [test [ARGUMENTS..]]           the tests; fails if there is no GPU
+       run.sh sanitize [TOOL [ARGUMENTS..]]  the tests under compute-sanitizer: memcheck, racecheck,
+                                             synccheck or initcheck; without TOOL the first three
+       run.sh bench NAME [ARGUMENTS..]       a benchmark
+       run.sh example NAME [ARGUMENTS..]     an example
+       run.sh list                           what is here
+ARGUMENTS of tests are libtest's: a filter, --skip FILTER, --nocapture, ..
+COMPUTE_SANITIZER names the program, if it is neither on the path nor in /usr/local/cuda.
+USAGE
+}
+
+sanitizer() {
+    if [[ -n ${COMPUTE_SANITIZER:-} ]]; then
+        echo "$COMPUTE_SANITIZER"
+    elif ! command -v compute-sanitizer; then
+        echo /usr/local/cuda/bin/compute-sanitizer
+    fi
+}
+
+export FUSED_ATTENTION_REQUIRE_GPU=1
+verb=${1:-test}
+[[ $# -gt 0 ]] && shift
+case $verb in
+test)
+    exec "$here/tests/all" "$@"
+    ;;
+sanitize)
+    tools=("${1:-}")
+    [[ $# -gt 0 ]] && shift
+    [[ -z ${tools[0]} ]] && tools=(memcheck racecheck synccheck)
+    for tool in "${tools[@]}"; do
+        echo "== compute-sanitizer $tool"
+        # One test at a time: reports of several would mix, and the tool serialises them anyway.
+        "$(sanitizer)" --tool "$tool" --error-exitcode 1 "$here/tests/all" --test-threads=1 "$@"
+    done
+    ;;
+bench)
+    name=${1:?"which one? see run.sh list"}
+    shift
+    exec "$here/benches/$name" --bench "$@"
+    ;;
+example)
+    name=${1:?"which one? see run.sh list"}
+    shift
+    exec "$here/examples/$name" "$@"
+    ;;
+list)
+    cd "$here" && ls tests benches examples
+    ;;
+*)
+    usage
+    [[ $verb == --help || $verb == -h || $verb == help ]]
+    ;;
+esac
