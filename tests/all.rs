@@ -4,3 +4,4 @@
 mod conformance;
 mod emulator;
 mod host;
+mod softmax;

@@ -221,6 +221,28 @@ pub enum Error {
         bank: usize,
     },
 
+    /// No tile has this name.
+    #[error("there is no tile {tile:?}; the tiles are {known}")]
+    NoSuchTile {
+        /// The name asked for.
+        tile: String,
+        /// The names there are.
+        known: String,
+    },
+
+    /// No variant of an operation can run the problem, or not the one that the options ask for.
+    #[error("{operation}: no eligible tile ({tried})")]
+    NoEligibleTile {
+        /// The operation.
+        operation: &'static str,
+        /// Each tile, and why it cannot run the problem.
+        tried: String,
+    },
+
+    /// An index into a bank of masks without a mask.
+    #[error("a bank index is given, but neither a byte mask nor an additive mask")]
+    MissingMaskBank,
+
     /// The CUDA driver is not installed, or cannot be loaded.
     #[error("no CUDA driver: {reason}")]
     NoDriver {

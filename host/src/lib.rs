@@ -16,6 +16,7 @@ mod plan_cache;
 mod ptx;
 mod raw;
 pub mod reference;
+mod softmax;
 mod stream;
 mod tensor;
 
@@ -28,6 +29,10 @@ pub use element::{Dtype, Element, Scalar};
 pub use error::{DriverError, Error, Result};
 pub use plan_cache::PlanCache;
 pub use raw::RawTensor;
+pub use softmax::{
+    Accumulate, BankIndex, Explanation, Mask, Per, Polarity, RawForward, RawMask, RowLengths,
+    ScaledMaskedSoftmax, SoftmaxInputs, tile_names,
+};
 pub use stream::Stream;
 pub use tensor::Tensor;
 

@@ -1,5 +1,9 @@
 //! What the tests share: the backends they run on.
 
+pub mod random;
+pub mod softmax_case;
+pub mod tolerance;
+
 use fused_attention::{Device, DeviceKind};
 use std::{
     io::Write,

@@ -13,6 +13,15 @@ pub fn block_rank() -> u32 {
     }
 }
 
+/// The cluster's index in the grid, along x.
+#[inline(always)]
+pub fn cluster_idx_x() -> u32 {
+    dual! {
+        ptx: asm!(reg32 -> u32: "mov.u32 {}, %clusterid.x;", options(pure, nomem, nostack)),
+        emulator: crate::thread::block_idx_x() / cuda_emulator::cluster::block_count(),
+    }
+}
+
 /// Blocks in a cluster.
 #[inline(always)]
 pub fn block_count() -> u32 {

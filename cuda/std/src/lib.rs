@@ -98,6 +98,20 @@ pub mod host {
     pub use cuda_launch::{Kernel, LaunchBounds};
 }
 
+/// Items that only the host has: tables of kernel handles, say. On the device they are nothing.
+#[cfg(not(target_arch = "nvptx64"))]
+#[macro_export]
+macro_rules! host_only {
+    ($($item:item)*) => { $($item)* };
+}
+
+/// Items that only the host has: tables of kernel handles, say. On the device they are nothing.
+#[cfg(target_arch = "nvptx64")]
+#[macro_export]
+macro_rules! host_only {
+    ($($item:item)*) => {};
+}
+
 #[cfg(all(not(target_arch = "nvptx64"), not(feature = "emulator")))]
 #[cold]
 pub(crate) fn no_emulator() -> ! {

@@ -3,7 +3,7 @@
 
 mod double;
 
-pub use double::{exp_f64, ln_f64};
+pub use double::{exp_f64, fma_f64, ln_f64};
 
 /// 2^x, to 2 ulp (`ex2.approx.ftz`).
 #[inline(always)]

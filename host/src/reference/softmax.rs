@@ -88,8 +88,8 @@ impl<'a> SoftmaxProblem<'a> {
     /// The probabilities exp(score - lse) of the visible elements, 0 elsewhere, and each row's lse.
     ///
     /// A row that sees nothing, or only scores of -inf, is 0 with an lse of -inf. In a row with a
-    /// visible score that is NaN or +inf, every visible element and the lse are NaN. Rows without
-    /// columns are not counted: there is no lse for them.
+    /// visible score that is NaN or +inf, every element and the lse are NaN. Rows without columns
+    /// are not counted: there is no lse for them.
     ///
     /// # Panics
     /// `x` is not a whole number of matrices.
@@ -107,6 +107,7 @@ impl<'a> SoftmaxProblem<'a> {
             let (maximum, sum) = exponentials(scores.iter().copied().flatten());
             // exp(score - lse), but right where lse is so large that ln(sum) is lost in it.
             let probability = |score: &Option<f64>| match *score {
+                None if maximum.is_nan() => f64::NAN,
                 None => 0.0,
                 // -inf - -inf would be NaN.
                 Some(_) if maximum == f64::NEG_INFINITY => 0.0,

@@ -7,7 +7,7 @@ const LN_2_REST: f64 = 2.319_046_813_846_299_6e-17;
 
 /// a * b + c, rounded once.
 #[inline(always)]
-fn fma(a: f64, b: f64, c: f64) -> f64 {
+pub fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
     dual! { ptx: crate::intrinsics::fma_f64(a, b, c), emulator: a.mul_add(b, c) }
 }
 
@@ -30,25 +30,25 @@ pub fn exp_f64(x: f64) -> f64 {
 
     // Adding 1.5 * 2^52 rounds to an integer, and leaves it in the low bits.
     const ROUND: f64 = 6_755_399_441_055_744.0;
-    let shifted = fma(x, LOG2_E, ROUND);
+    let shifted = fma_f64(x, LOG2_E, ROUND);
     let k = shifted.to_bits() as i32;
-    let r = fma(shifted - ROUND, -LN_2, x);
-    let r = fma(shifted - ROUND, -LN_2_REST, r);
+    let r = fma_f64(shifted - ROUND, -LN_2, x);
+    let r = fma_f64(shifted - ROUND, -LN_2_REST, r);
 
     let mut sum = 1.0 / 6_227_020_800.0;
-    sum = fma(sum, r, 1.0 / 479_001_600.0);
-    sum = fma(sum, r, 1.0 / 39_916_800.0);
-    sum = fma(sum, r, 1.0 / 3_628_800.0);
-    sum = fma(sum, r, 1.0 / 362_880.0);
-    sum = fma(sum, r, 1.0 / 40_320.0);
-    sum = fma(sum, r, 1.0 / 5_040.0);
-    sum = fma(sum, r, 1.0 / 720.0);
-    sum = fma(sum, r, 1.0 / 120.0);
-    sum = fma(sum, r, 1.0 / 24.0);
-    sum = fma(sum, r, 1.0 / 6.0);
-    sum = fma(sum, r, 0.5);
-    sum = fma(sum, r, 1.0);
-    sum = fma(sum, r, 1.0);
+    sum = fma_f64(sum, r, 1.0 / 479_001_600.0);
+    sum = fma_f64(sum, r, 1.0 / 39_916_800.0);
+    sum = fma_f64(sum, r, 1.0 / 3_628_800.0);
+    sum = fma_f64(sum, r, 1.0 / 362_880.0);
+    sum = fma_f64(sum, r, 1.0 / 40_320.0);
+    sum = fma_f64(sum, r, 1.0 / 5_040.0);
+    sum = fma_f64(sum, r, 1.0 / 720.0);
+    sum = fma_f64(sum, r, 1.0 / 120.0);
+    sum = fma_f64(sum, r, 1.0 / 24.0);
+    sum = fma_f64(sum, r, 1.0 / 6.0);
+    sum = fma_f64(sum, r, 0.5);
+    sum = fma_f64(sum, r, 1.0);
+    sum = fma_f64(sum, r, 1.0);
 
     let half = k >> 1;
     sum * power_of_two(half) * power_of_two(k.wrapping_sub(half))
@@ -74,15 +74,15 @@ pub fn ln_f64(x: f64) -> f64 {
     let s = f / (2.0 + f);
     let z = s * s;
     let mut series = 1.479_819_860_511_658_6e-1;
-    series = fma(series, z, 1.531_383_769_920_937_3e-1);
-    series = fma(series, z, 1.818_357_216_161_805e-1);
-    series = fma(series, z, 2.222_219_843_214_978_4e-1);
-    series = fma(series, z, 2.857_142_874_366_239e-1);
-    series = fma(series, z, 3.999_999_999_940_942e-1);
-    series = fma(series, z, 6.666_666_666_666_735e-1);
+    series = fma_f64(series, z, 1.531_383_769_920_937_3e-1);
+    series = fma_f64(series, z, 1.818_357_216_161_805e-1);
+    series = fma_f64(series, z, 2.222_219_843_214_978_4e-1);
+    series = fma_f64(series, z, 2.857_142_874_366_239e-1);
+    series = fma_f64(series, z, 3.999_999_999_940_942e-1);
+    series = fma_f64(series, z, 6.666_666_666_666_735e-1);
     let half_square = 0.5 * f * f;
-    let rest = fma(k, LN_2_REST, s * (half_square + z * series));
-    let ln = fma(k, LN_2, f - (half_square - rest));
+    let rest = fma_f64(k, LN_2_REST, s * (half_square + z * series));
+    let ln = fma_f64(k, LN_2, f - (half_square - rest));
 
     if x == 0.0 {
         f64::NEG_INFINITY

@@ -1,0 +1,25 @@
+//! Scaled masked softmax.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `options` | [`ScaledMaskedSoftmax`]: plain values |
+//! | `mask` | [`Mask`]: tensors and lengths that hide parts of rows |
+//! | `typed` | the calls on [`Tensor`](crate::Tensor)s |
+//! | `raw` | the calls on pointers, strides and a stream |
+//! | `plan` | checks of shapes and types, and the launches they lead to |
+//! | `tile_choice` | which tile runs a problem, and why |
+//! | `rows` | counting rows: merging dimensions, cutting launches |
+
+mod mask;
+mod options;
+mod plan;
+mod raw;
+mod rows;
+mod tile_choice;
+mod typed;
+
+pub use mask::{BankIndex, Mask, Per, Polarity, RawMask, RowLengths};
+pub use options::{ScaledMaskedSoftmax, tile_names};
+pub use plan::Explanation;
+pub use raw::RawForward;
+pub use typed::{Accumulate, SoftmaxInputs};

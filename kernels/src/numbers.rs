@@ -1,0 +1,272 @@
+//! Element types of tensors, and what they are computed in.
+
+use core::ops::{Add, Index, IndexMut, Mul, Sub};
+use cuda_std::{Value, convert, global, math, warp::Word};
+use half::{bf16, f16};
+
+/// What a row is computed in: f32, or f64 for f64 tensors.
+pub trait Accumulator:
+    Word + Value + PartialOrd + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self>
+{
+    /// Zero.
+    const ZERO: Self;
+    /// The score of what is masked.
+    const NEG_INFINITY: Self;
+    /// What a row gets whose result is undefined.
+    const NAN: Self;
+    /// The smallest positive number.
+    const TINY: Self;
+    /// The largest finite number.
+    const MAX: Self;
+    /// 1 / ln(base) of the exponential that is computed: scores are multiplied by it once a row.
+    const LOG_BASE_E: f64;
+    /// ln(base).
+    const LN_BASE: Self;
+
+    /// Rounded to this type.
+    fn from_f64(x: f64) -> Self;
+    /// Widened from f32.
+    fn from_f32(x: f32) -> Self;
+    /// The larger one; a number rather than NaN.
+    fn max(self, other: Self) -> Self;
+    /// `self * factor + addend`, rounded once.
+    fn mul_add(self, factor: Self, addend: Self) -> Self;
+    /// base to the power of `self`: 2 for f32, which is what the hardware has, e for f64.
+    fn exp_base(self) -> Self;
+    /// The logarithm to that base.
+    fn log_base(self) -> Self;
+    /// 1 / self.
+    fn reciprocal(self) -> Self;
+}
+
+impl Accumulator for f32 {
+    const ZERO: Self = 0.0;
+    const NEG_INFINITY: Self = f32::NEG_INFINITY;
+    const NAN: Self = f32::NAN;
+    const TINY: Self = f32::from_bits(1);
+    const MAX: Self = f32::MAX;
+    const LOG_BASE_E: f64 = core::f64::consts::LOG2_E;
+    const LN_BASE: Self = core::f32::consts::LN_2;
+
+    #[inline(always)]
+    fn from_f64(x: f64) -> Self {
+        x as f32
+    }
+    #[inline(always)]
+    fn from_f32(x: f32) -> Self {
+        x
+    }
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        f32::max(self, other)
+    }
+    #[inline(always)]
+    fn mul_add(self, factor: Self, addend: Self) -> Self {
+        math::fma(self, factor, addend)
+    }
+    #[inline(always)]
+    fn exp_base(self) -> Self {
+        math::exp2(self)
+    }
+    #[inline(always)]
+    fn log_base(self) -> Self {
+        math::log2(self)
+    }
+    #[inline(always)]
+    fn reciprocal(self) -> Self {
+        math::rcp(self)
+    }
+}
+
+impl Accumulator for f64 {
+    const ZERO: Self = 0.0;
+    const NEG_INFINITY: Self = f64::NEG_INFINITY;
+    const NAN: Self = f64::NAN;
+    const TINY: Self = f64::from_bits(1);
+    const MAX: Self = f64::MAX;
+    const LOG_BASE_E: f64 = 1.0;
+    const LN_BASE: Self = 1.0;
+
+    #[inline(always)]
+    fn from_f64(x: f64) -> Self {
+        x
+    }
+    #[inline(always)]
+    fn from_f32(x: f32) -> Self {
+        x as f64
+    }
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        f64::max(self, other)
+    }
+    #[inline(always)]
+    fn mul_add(self, factor: Self, addend: Self) -> Self {
+        math::fma_f64(self, factor, addend)
+    }
+    #[inline(always)]
+    fn exp_base(self) -> Self {
+        math::exp_f64(self)
+    }
+    #[inline(always)]
+    fn log_base(self) -> Self {
+        math::ln_f64(self)
+    }
+    #[inline(always)]
+    fn reciprocal(self) -> Self {
+        1.0 / self
+    }
+}
+
+/// An element type, and 16-byte vectors of it.
+pub trait Element: Copy + 'static {
+    /// What it is computed in.
+    type Accumulator: Accumulator;
+    /// 16 bytes, as one load or store moves them.
+    type Vector: Value;
+    /// The elements of a vector, widened: an array of [`Element::LANES`] accumulators.
+    type Lanes: Copy + Index<usize, Output = Self::Accumulator> + IndexMut<usize>;
+    /// A byte for each lane, as one load moves them.
+    type MaskBytes: Value;
+
+    /// Elements in a vector.
+    const LANES: usize;
+    /// The vector of zeros.
+    const ZERO_VECTOR: Self::Vector;
+
+    /// The same number in every lane.
+    fn splat(value: Self::Accumulator) -> Self::Lanes;
+    /// Widens a vector, exactly.
+    fn unpack(vector: Self::Vector) -> Self::Lanes;
+    /// Rounds to a vector, to nearest even.
+    fn pack(lanes: Self::Lanes) -> Self::Vector;
+    /// Widens an element, exactly.
+    fn widen(self) -> Self::Accumulator;
+    /// Rounds to an element, to nearest even.
+    fn narrow(value: Self::Accumulator) -> Self;
+    /// Lane 0 in the lowest byte.
+    fn mask_word(bytes: Self::MaskBytes) -> u64;
+
+    /// Loads one element.
+    ///
+    /// # Safety
+    /// `from` must be valid for reads and aligned.
+    unsafe fn load(from: *const Self) -> Self;
+    /// Stores one element.
+    ///
+    /// # Safety
+    /// `to` must be valid for writes and aligned.
+    unsafe fn store(to: *mut Self, value: Self);
+}
+
+macro_rules! sixteen_bits {
+    ($T:ident, $unpack:ident, $pack:ident, $widen:ident, $narrow:ident) => {
+        impl Element for $T {
+            type Accumulator = f32;
+            type Vector = [u32; 4];
+            type Lanes = [f32; 8];
+            type MaskBytes = [u32; 2];
+            const LANES: usize = 8;
+            const ZERO_VECTOR: [u32; 4] = [0; 4];
+
+            #[inline(always)]
+            fn splat(value: f32) -> [f32; 8] {
+                [value; 8]
+            }
+            #[inline(always)]
+            fn unpack([a, b, c, d]: [u32; 4]) -> [f32; 8] {
+                let [a, b, c, d] = [
+                    convert::$unpack(a),
+                    convert::$unpack(b),
+                    convert::$unpack(c),
+                    convert::$unpack(d),
+                ];
+                [a[0], a[1], b[0], b[1], c[0], c[1], d[0], d[1]]
+            }
+            #[inline(always)]
+            fn pack([a, b, c, d, e, f, g, h]: [f32; 8]) -> [u32; 4] {
+                [
+                    convert::$pack(a, b),
+                    convert::$pack(c, d),
+                    convert::$pack(e, f),
+                    convert::$pack(g, h),
+                ]
+            }
+            #[inline(always)]
+            fn widen(self) -> f32 {
+                convert::$widen(self.to_bits())
+            }
+            #[inline(always)]
+            fn narrow(value: f32) -> Self {
+                $T::from_bits(convert::$narrow(value))
+            }
+            #[inline(always)]
+            fn mask_word([low, high]: [u32; 2]) -> u64 {
+                low as u64 | (high as u64) << 32
+            }
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn load(from: *const Self) -> Self {
+                $T::from_bits(global::load_cached(from.cast::<u16>()))
+            }
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn store(to: *mut Self, value: Self) {
+                global::store(to.cast::<u16>(), value.to_bits());
+            }
+        }
+    };
+}
+
+sixteen_bits!(f16, unpack_f16x2, pack_f16x2, f16_to_f32, f32_to_f16);
+sixteen_bits!(bf16, unpack_bf16x2, pack_bf16x2, bf16_to_f32, f32_to_bf16);
+
+macro_rules! full_width {
+    ($T:ident, $lanes:literal, $MaskBytes:ty) => {
+        impl Element for $T {
+            type Accumulator = $T;
+            type Vector = [$T; $lanes];
+            type Lanes = [$T; $lanes];
+            type MaskBytes = $MaskBytes;
+            const LANES: usize = $lanes;
+            const ZERO_VECTOR: [$T; $lanes] = [0.0; $lanes];
+
+            #[inline(always)]
+            fn splat(value: $T) -> [$T; $lanes] {
+                [value; $lanes]
+            }
+            #[inline(always)]
+            fn unpack(vector: [$T; $lanes]) -> [$T; $lanes] {
+                vector
+            }
+            #[inline(always)]
+            fn pack(lanes: [$T; $lanes]) -> [$T; $lanes] {
+                lanes
+            }
+            #[inline(always)]
+            fn widen(self) -> $T {
+                self
+            }
+            #[inline(always)]
+            fn narrow(value: $T) -> $T {
+                value
+            }
+            #[inline(always)]
+            fn mask_word(bytes: $MaskBytes) -> u64 {
+                bytes as u64
+            }
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn load(from: *const Self) -> Self {
+                global::load_cached(from)
+            }
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn store(to: *mut Self, value: Self) {
+                global::store(to, value);
+            }
+        }
+    };
+}
+
+full_width!(f32, 4, u32);
+full_width!(f64, 2, u16);

@@ -1,0 +1,119 @@
+//! Scaled masked softmax, forward, of rows that stay in registers.
+//!
+//! y[r, j] = exp(s[r, j] - lse[r]) where visible, else 0; s = x * scale + additive mask; lse[r] =
+//! ln sum_j exp(s[r, j]). A row that sees nothing is 0 and its lse -inf.
+//!
+//! - Shapes: x and y are `rows` rows of `columns` elements of type E at free strides; lse has one
+//!   number a row.
+//! - Tiling: the row's threads (a power of two of a warp's lanes, a block, a cluster) hold VECTORS
+//!   vectors of 16 bytes each, so that x is read once and y written once.
+//! - Registers: the scores, VECTORS * E::LANES accumulators a thread, replace the vectors they come
+//!   from. Shared memory: 512 bytes a block where warps merge, 768 in a cluster.
+//! - Roofline: memory. Bytes moved are x, y and the masks, once; the yardstick is a device-to-device
+//!   copy of the same bytes.
+
+use super::{
+    mask::{MaskKind, RowMask},
+    problem::{RowOffsets, SoftmaxForward},
+    row::{self, Scale, Stretch},
+    row_threads::RowThreads,
+};
+use crate::{
+    numbers::{Accumulator, Element},
+    reduction::{Statistics, warp},
+};
+use cuda_std::global;
+
+/// The kernel's body; [`super::entries`] has its instances.
+///
+/// # Safety
+/// `problem`'s tensors must be valid for its shape, and the launch as `tiles` describes: rows fit
+/// in the threads' registers, and with `ALIGNED` every row begins on a 16-byte boundary and is a
+/// multiple of 16 bytes long.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn forward<
+    E: Element,
+    K: MaskKind,
+    T: RowThreads,
+    const VECTORS: usize,
+    const ALIGNED: bool,
+>(
+    problem: &SoftmaxForward,
+) {
+    // Lanes without a row go along, for the sake of the shuffles, on a row that sees nothing.
+    let at = T::here(problem);
+    let exists = at.row() < problem.rows;
+    let row = if exists { at.row() } else { 0 };
+    let offsets = RowOffsets::of(problem, row);
+    let mut mask = RowMask::of::<K, E>(problem, &offsets);
+    if !exists {
+        mask.end = mask.start;
+    }
+    let scale = Scale::of::<K>(problem);
+
+    // Load.
+    let stretch = Stretch::<E>::of::<ALIGNED>(problem, &offsets, &mask, 0, problem.columns as i64);
+    let (thread, threads) = (at.thread(), at.threads());
+    let vectors = stretch.load::<VECTORS, ALIGNED>(thread, threads);
+
+    // Exponentials, relative to the maximum of the row's lanes in this warp.
+    let mut values =
+        stretch.scores::<K, VECTORS, ALIGNED>(problem, scale, vectors, thread, threads);
+    let max = warp::reduce_max(row::max_of::<E, VECTORS>(&values), at.lanes());
+    let mut of_warp = Statistics { max, sum: E::Accumulator::ZERO };
+    let sum = row::exponentials::<E, VECTORS>(&mut values, of_warp.reference(), scale.coefficient);
+    of_warp.sum = warp::reduce_sum(sum, at.lanes());
+
+    // The whole row's maximum and sum.
+    let of_row = at.merge(of_warp, scale.coefficient);
+    let rescale = of_warp.rescale(of_row.max, scale.coefficient);
+
+    // Store.
+    if exists {
+        let factor = normalizer(of_row, mask.outside_bank) * rescale;
+        stretch.store::<VECTORS, ALIGNED>(values, factor, thread, threads);
+        if thread == 0 {
+            store_lse(problem, row, of_row, scale, mask.outside_bank);
+        }
+    }
+}
+
+/// What exponentials relative to the row's maximum are multiplied by: 1 / sum; 0 for a row that
+/// sees nothing.
+#[inline(always)]
+pub fn normalizer<A: Accumulator>(of_row: Statistics<A>, outside_bank: bool) -> A {
+    if outside_bank {
+        A::NAN
+    } else if of_row.sum == A::ZERO {
+        A::ZERO
+    } else {
+        of_row.sum.reciprocal()
+    }
+}
+
+/// Stores the row's log-sum-exp, if the problem wants it.
+///
+/// # Safety
+/// The problem's lse must be null or valid for the row.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn store_lse<A: Accumulator>(
+    problem: &SoftmaxForward,
+    row: u32,
+    of_row: Statistics<A>,
+    scale: Scale<A>,
+    outside_bank: bool,
+) {
+    if problem.lse.is_null() {
+        return;
+    }
+    let lse = if outside_bank {
+        A::NAN
+    } else if of_row.sum == A::ZERO {
+        A::NEG_INFINITY
+    } else {
+        of_row.reference() * (scale.coefficient * A::LN_BASE) + of_row.sum.log_base() * A::LN_BASE
+    };
+    global::store(problem.lse.cast::<A>().add(row as usize), lse);
+}

@@ -1,0 +1,98 @@
+//! Scaled masked softmax, forward, of rows too long to stay in registers.
+//!
+//! The same function as [`super::forward`], in two passes: the first finds the row's maximum and
+//! sum (online softmax, each thread on its own), the second reads x and its masks again and writes
+//! y. Three transfers instead of two, so at most two thirds of a copy's speed from memory; more
+//! where the row still lies in the L2 cache.
+//!
+//! - Tiling: the row's threads (a block or a cluster) walk over it in stretches of VECTORS vectors
+//!   each. 64-bit columns between stretches, 32-bit within.
+//! - Registers and shared memory: as in [`super::forward`].
+
+use super::{
+    forward::{normalizer, store_lse},
+    mask::{MaskKind, RowMask},
+    problem::{RowOffsets, SoftmaxForward},
+    row::{self, Scale, Stretch},
+    row_threads::RowThreads,
+};
+use crate::{
+    numbers::{Accumulator, Element},
+    reduction::Statistics,
+};
+
+/// The kernel's body; [`super::entries`] has its instances.
+///
+/// # Safety
+/// As for [`super::forward::forward`], but for the length of rows.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn forward_streamed<
+    E: Element,
+    K: MaskKind,
+    T: RowThreads,
+    const VECTORS: usize,
+    const ALIGNED: bool,
+>(
+    problem: &SoftmaxForward,
+) {
+    let at = T::here(problem);
+    let row = at.row();
+    let offsets = RowOffsets::of(problem, row);
+    let mask = RowMask::of::<K, E>(problem, &offsets);
+    let scale = Scale::of::<K>(problem);
+    let (thread, threads) = (at.thread(), at.threads());
+
+    let columns = problem.columns as i64;
+    let whole = Stretch::<E>::of::<ALIGNED>(problem, &offsets, &mask, 0, 0);
+    // Stretches begin where vectors do, the first at the row's begin.
+    let step = threads as i64 * (VECTORS * E::LANES) as i64;
+
+    // First pass: maximum and sum, over the visible stretches only.
+    let mut of_lane = Statistics::<E::Accumulator>::EMPTY;
+    let mut begin = 0;
+    let mut length = first_length(step, whole.lead(), columns);
+    while begin < columns {
+        if begin < mask.end && begin + length > mask.start {
+            let stretch = Stretch::<E>::of::<ALIGNED>(problem, &offsets, &mask, begin, length);
+            let vectors = stretch.load::<VECTORS, ALIGNED>(thread, threads);
+            let mut values =
+                stretch.scores::<K, VECTORS, ALIGNED>(problem, scale, vectors, thread, threads);
+            let max = of_lane.max.max(row::max_of::<E, VECTORS>(&values));
+            let before = of_lane.sum * of_lane.rescale(max, scale.coefficient);
+            of_lane.max = max;
+            let reference = of_lane.reference();
+            let sum = row::exponentials::<E, VECTORS>(&mut values, reference, scale.coefficient);
+            of_lane.sum = before + sum;
+        }
+        begin += length;
+        length = if columns - begin < step { columns - begin } else { step };
+    }
+    let of_warp = at.merge_lanes(of_lane, scale.coefficient);
+    let of_row = at.merge(of_warp, scale.coefficient);
+
+    // Second pass: every column is written, the visible ones are read again.
+    let factor = normalizer(of_row, mask.outside_bank);
+    begin = 0;
+    length = first_length(step, whole.lead(), columns);
+    while begin < columns {
+        let stretch = Stretch::<E>::of::<ALIGNED>(problem, &offsets, &mask, begin, length);
+        let vectors = stretch.load::<VECTORS, ALIGNED>(thread, threads);
+        let mut values =
+            stretch.scores::<K, VECTORS, ALIGNED>(problem, scale, vectors, thread, threads);
+        row::exponentials::<E, VECTORS>(&mut values, of_row.reference(), scale.coefficient);
+        stretch.store::<VECTORS, ALIGNED>(values, factor, thread, threads);
+        begin += length;
+        length = if columns - begin < step { columns - begin } else { step };
+    }
+    if thread == 0 {
+        store_lse(problem, row, of_row, scale, mask.outside_bank);
+    }
+}
+
+/// The first stretch ends on the vector grid, `lead` elements short of a whole one.
+#[inline(always)]
+fn first_length(step: i64, lead: i32, columns: i64) -> i64 {
+    let length = step - lead as i64;
+    if length < columns { length } else { columns }
+}

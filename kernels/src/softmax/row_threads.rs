@@ -1,0 +1,151 @@
+//! Which threads share a row.
+
+use super::problem::SoftmaxForward;
+use crate::{
+    numbers::Accumulator,
+    reduction::{Statistics, block, cluster, warp},
+};
+use cuda_std::{
+    cluster as cluster_index, shared,
+    thread::{block_dim_x, block_idx_x, thread_idx_x},
+};
+
+/// The threads that share a row, as one of them sees them.
+pub trait RowThreads: Copy {
+    /// The calling thread's place.
+    ///
+    /// # Safety
+    /// All threads of the block must call together, once, at the kernel's start.
+    unsafe fn here(problem: &SoftmaxForward) -> Self;
+    /// The row's number. There may be none of that number.
+    fn row(self) -> u32;
+    /// The thread's number among those of the row.
+    fn thread(self) -> u32;
+    /// How many they are.
+    fn threads(self) -> u32;
+    /// How many lanes of a warp belong to the row.
+    fn lanes(self) -> u32;
+    /// Merges what the row's warps have, of which every lane holds that of its own.
+    ///
+    /// # Safety
+    /// All threads of the row must call together, once.
+    #[track_caller]
+    unsafe fn merge<A: Accumulator>(self, of_warp: Statistics<A>, coefficient: A) -> Statistics<A>;
+    /// The statistics of the row's lanes in the calling warp, from each lane's own.
+    ///
+    /// # Safety
+    /// All lanes of the warp must call together.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn merge_lanes<A: Accumulator>(
+        self,
+        of_lane: Statistics<A>,
+        coefficient: A,
+    ) -> Statistics<A> {
+        let max = warp::reduce_max(of_lane.max, self.lanes());
+        let sum = warp::reduce_sum(of_lane.sum * of_lane.rescale(max, coefficient), self.lanes());
+        Statistics { max, sum }
+    }
+}
+
+/// A warp takes one row, or several: 32 lanes or a smaller power of two for each.
+#[derive(Clone, Copy)]
+pub struct Warp {
+    lanes_log2: u32,
+}
+
+impl RowThreads for Warp {
+    #[inline(always)]
+    unsafe fn here(problem: &SoftmaxForward) -> Self {
+        Warp { lanes_log2: problem.row_lanes_log2 & 31 }
+    }
+    #[inline(always)]
+    fn row(self) -> u32 {
+        block_idx_x() * (block_dim_x() >> self.lanes_log2) + (thread_idx_x() >> self.lanes_log2)
+    }
+    #[inline(always)]
+    fn thread(self) -> u32 {
+        thread_idx_x() & (self.lanes() - 1)
+    }
+    #[inline(always)]
+    fn threads(self) -> u32 {
+        self.lanes()
+    }
+    #[inline(always)]
+    fn lanes(self) -> u32 {
+        1 << self.lanes_log2
+    }
+    #[inline(always)]
+    unsafe fn merge<A: Accumulator>(self, of_warp: Statistics<A>, _: A) -> Statistics<A> {
+        of_warp
+    }
+}
+
+/// A block takes one row.
+#[derive(Clone, Copy)]
+pub struct Block;
+
+impl RowThreads for Block {
+    #[inline(always)]
+    unsafe fn here(_: &SoftmaxForward) -> Self {
+        Block
+    }
+    #[inline(always)]
+    fn row(self) -> u32 {
+        block_idx_x()
+    }
+    #[inline(always)]
+    fn thread(self) -> u32 {
+        thread_idx_x()
+    }
+    #[inline(always)]
+    fn threads(self) -> u32 {
+        block_dim_x()
+    }
+    #[inline(always)]
+    fn lanes(self) -> u32 {
+        32
+    }
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn merge<A: Accumulator>(self, of_warp: Statistics<A>, coefficient: A) -> Statistics<A> {
+        block::merge(of_warp, coefficient, shared::dynamic())
+    }
+}
+
+/// A cluster takes one row.
+#[derive(Clone, Copy)]
+pub struct Cluster {
+    rank: u32,
+    blocks: u32,
+}
+
+impl RowThreads for Cluster {
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn here(_: &SoftmaxForward) -> Self {
+        cluster::begin();
+        Cluster { rank: cluster_index::block_rank(), blocks: cluster_index::block_count() }
+    }
+    #[inline(always)]
+    fn row(self) -> u32 {
+        cluster_index::cluster_idx_x()
+    }
+    #[inline(always)]
+    fn thread(self) -> u32 {
+        self.rank * block_dim_x() + thread_idx_x()
+    }
+    #[inline(always)]
+    fn threads(self) -> u32 {
+        self.blocks * block_dim_x()
+    }
+    #[inline(always)]
+    fn lanes(self) -> u32 {
+        32
+    }
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn merge<A: Accumulator>(self, of_warp: Statistics<A>, coefficient: A) -> Statistics<A> {
+        cluster::merge(of_warp, coefficient, shared::dynamic())
+    }
+}

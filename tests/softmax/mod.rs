@@ -1,0 +1,3 @@
+//! Scaled masked softmax.
+
+mod shapes;
