@@ -2,7 +2,7 @@
 //! plain Rust. What the GPU and the emulator both compute as expected, they compute alike: exact
 //! results to the bit, approximations to the error that PTX documents.
 
-mod harness;
+pub mod harness;
 
 mod arguments;
 mod atomic;

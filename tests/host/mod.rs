@@ -1,4 +1,10 @@
-//! The host library: devices, tensors, launches.
+//! The host library: devices, tensors, streams, launches.
 
+mod debug;
+mod devices;
+pub mod launches;
 mod plan_cache;
+mod raw_tensors;
+mod streams;
 mod tensors;
+mod views;
