@@ -1,6 +1,11 @@
 //! Kernels with one mistake each. Where a line is to be blamed, a comment beside it says for what.
 //!
-//! They call the emulator's side of the primitives directly, so they stand for the emulator alone.
+//! They call the emulator's side of the primitives directly, so that they test the emulator alone.
+
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "nothing promises that these kernels are right: what they do wrong must be stopped"
+)]
 
 use cuda_emulator::{
     barrier, cluster, copy, fence, global, mbarrier, shared,
@@ -132,11 +137,23 @@ pub unsafe fn shuffle_without_oneself() {
 /// The lanes of a warp meet a barrier at two places.
 #[kernel(launch_bounds(128, 1))]
 pub unsafe fn divergent_barrier() {
-    if t() % 2 == 0 {
+    if t() < 1 {
         barrier::sync(0, None);
     } else {
         barrier::sync(0, None); // blame: divergent barrier
     }
+}
+
+/// Threads from `n` on end before a barrier of the block, which doesn't wait for them.
+#[kernel(launch_bounds(128, 1))]
+pub unsafe fn ends_early(y: *mut u32, n: u32) {
+    if t() >= n {
+        return;
+    }
+    shared::store(word(t()), t());
+    barrier::sync(0, None);
+    let next: u32 = shared::load(word((t() + 1) % n));
+    unsafe { global::store(y.add(t() as usize), next) };
 }
 
 /// The second warp never gets to the barrier.

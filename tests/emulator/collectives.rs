@@ -1,7 +1,7 @@
 //! Warps and blocks that don't come together.
 
-use super::{broken_kernels as broken, check_fault, check_line, emulators, fault};
-use cuda_emulator::{Emulator, FaultKind, LaunchConfig};
+use super::{broken_kernels as broken, check_fault, check_line, emulators, fault, run};
+use cuda_emulator::{Buffer, Emulator, FaultKind, LaunchConfig};
 
 #[test]
 fn lanes_at_different_shuffles_have_diverged() {
@@ -28,6 +28,18 @@ fn a_warp_meets_a_barrier_at_one_place() {
     let config = LaunchConfig::new(1, 64);
     let found = fault(&Emulator::default(), &broken::divergent_barrier, config, ());
     check_fault(&found, FaultKind::Divergence, "divergent barrier", 0, 1);
+}
+
+#[test]
+fn a_barrier_of_the_block_passes_over_threads_that_have_ended() {
+    for emulator in emulators() {
+        for n in [1, 31, 32, 33, 100] {
+            let output = Buffer::from(vec![0u32; n]);
+            let config = LaunchConfig::new(1, 100).shared_bytes(400);
+            run(&emulator, &broken::ends_early, config, (output.as_mut_ptr(), n as u32));
+            assert!((0..n).all(|i| output[i] as usize == (i + 1) % n));
+        }
+    }
 }
 
 #[test]

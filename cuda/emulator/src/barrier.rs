@@ -11,6 +11,8 @@ use std::{mem, panic::Location};
 #[derive(Default)]
 pub(crate) struct NamedBarrier {
     count: u32,
+    /// It is for all the threads of the block that haven't exited.
+    whole: bool,
     pub arrived: u32,
     members: Vec<usize>,
     places: Places,
@@ -43,16 +45,16 @@ impl Places {
     }
 }
 
-/// `bar.sync id, count`; `None`: all the threads of the block.
+/// `bar.sync id, count`; `None`: all the threads of the block that haven't exited.
 #[track_caller]
 pub fn sync(id: u32, count: Option<u32>) {
     let at = Location::caller();
     if sites::omitted("bar.sync", at) {
         return;
     }
-    let (count, full) = machine::with(|m| {
-        let count = count.unwrap_or(m.block_threads as u32);
-        (count, arrive_at(m, id, count, at))
+    let (full, count) = machine::with(|m| {
+        let full = arrive_at(m, id, count, at);
+        (full, count.unwrap_or(m.block_threads as u32))
     });
     if !full {
         machine::suspend(Wait::Barrier { id, count }, at);
@@ -64,15 +66,15 @@ pub fn sync(id: u32, count: Option<u32>) {
 pub fn arrive(id: u32, count: u32) {
     let at = Location::caller();
     if !sites::omitted("bar.arrive", at) {
-        machine::with(|m| arrive_at(m, id, count, at));
+        machine::with(|m| arrive_at(m, id, Some(count), at));
     }
 }
 
 /// Has this arrival completed the barrier?
-fn arrive_at(m: &mut Machine, id: u32, count: u32, at: Site) -> bool {
-    let me = m.me();
-    let all = m.block_threads;
-    let allowed = count > 0 && (count.is_multiple_of(32) || count as usize == all);
+fn arrive_at(m: &mut Machine, id: u32, count: Option<u32>, at: Site) -> bool {
+    let (me, all, whole) = (m.me(), m.block_threads, count.is_none());
+    let count = count.unwrap_or(all as u32);
+    let allowed = whole || count > 0 && count.is_multiple_of(32);
     if id >= 16 || !allowed || count as usize > all.next_multiple_of(32) {
         fault!(
             at,
@@ -82,7 +84,7 @@ fn arrive_at(m: &mut Machine, id: u32, count: u32, at: Site) -> bool {
         );
     }
     let bar = &mut m.blocks[m.rank].barriers[id as usize];
-    if bar.arrived > 0 && bar.count != count {
+    if bar.arrived > 0 && (bar.count, bar.whole) != (count, whole) {
         let other = bar.count;
         fault!(at, Barrier, "bar {id}: {count} threads expected, but {other} by those arrived");
     }
@@ -90,12 +92,20 @@ fn arrive_at(m: &mut Machine, id: u32, count: u32, at: Site) -> bool {
         fault!(at, Barrier, "bar {id}: this thread arrives twice before the barrier completes");
     }
     bar.places.check(me - m.rank * m.stride, "bar", at);
-    bar.count = count;
+    (bar.count, bar.whole) = (count, whole);
     bar.arrived += 1;
     bar.members.push(me);
     m.threads[me].arrivals |= 1 << id;
     m.order.publish(me, &mut bar.meeting);
-    if bar.arrived < count {
+    settle(m, m.rank, id as usize)
+}
+
+/// Completes the barrier if all have arrived.
+fn settle(m: &mut Machine, rank: usize, id: usize) -> bool {
+    let live = m.blocks[rank].live;
+    let bar = &mut m.blocks[rank].barriers[id];
+    let expected = if bar.whole { live } else { bar.count as usize };
+    if bar.arrived == 0 || (bar.arrived as usize) < expected {
         return false;
     }
     bar.arrived = 0;
@@ -104,14 +114,24 @@ fn arrive_at(m: &mut Machine, id: u32, count: u32, at: Site) -> bool {
     let mut members = mem::take(&mut bar.members);
     for t in members.drain(..) {
         m.threads[t].arrivals &= !(1 << id);
-        let waits = matches!(m.threads[t].wait, Wait::Barrier { id: other, .. } if other == id);
-        if waits || t == me {
+        let waits = matches!(m.threads[t].wait, Wait::Barrier { id: at, .. } if at as usize == id);
+        if waits || m.current == Some(t) {
             m.order.observe(t, &view);
         }
         if waits {
             m.wake(t);
         }
     }
-    m.block().barriers[id as usize].members = members;
+    m.blocks[rank].barriers[id].members = members;
     true
+}
+
+/// A thread of block `rank` has exited: barriers of the whole block don't wait for it.
+pub(crate) fn left(m: &mut Machine, rank: usize) {
+    for id in 0..16 {
+        let bar = &m.blocks[rank].barriers[id];
+        if bar.whole && bar.arrived > 0 {
+            settle(m, rank, id);
+        }
+    }
 }

@@ -12,17 +12,19 @@ const MAX_LATER: usize = 16;
 /// For each agent the number of its last step that can be seen; 0 for none.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Clock {
-    base: Option<Rc<Vec<u32>>>,
+    base: Option<Base>,
     later: Vec<(usize, u32)>,
 }
 
+type Base = Rc<Vec<u32>>;
+
 /// Two bases that were compared, and whether the second covers the first.
 #[derive(Debug, Default)]
-pub(crate) struct Comparison(Option<(Rc<Vec<u32>>, Rc<Vec<u32>>, bool)>);
+pub(crate) struct Comparison(Option<(Base, Base, bool)>);
 
 impl Comparison {
     /// Is `a` nowhere later than `b`? Barriers ask the same of one pair again and again.
-    fn covered(&mut self, a: &Rc<Vec<u32>>, b: &Rc<Vec<u32>>) -> bool {
+    fn covered(&mut self, a: &Base, b: &Base) -> bool {
         match &self.0 {
             Some((x, y, covered)) if Rc::ptr_eq(x, a) && Rc::ptr_eq(y, b) => *covered,
             _ => {
@@ -90,7 +92,7 @@ impl Clock {
 pub(crate) struct Gathering {
     all: Vec<u32>,
     /// The base added last: whoever shares it adds little.
-    last: Option<Rc<Vec<u32>>>,
+    last: Option<Base>,
 }
 
 impl Gathering {

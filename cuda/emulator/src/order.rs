@@ -27,6 +27,11 @@ impl View {
         self.asynch.join(&other.asynch, comparison);
     }
 
+    /// Does it reach to `step` of `agent`?
+    pub fn reached(&self, agent: usize, step: u32) -> bool {
+        self.generic.get(agent) >= step
+    }
+
     /// Steps of asynchronous operations; those of threads reach `asynch` by the proxy fence only.
     fn sees_step(&mut self, agent: usize, step: u32) {
         self.generic.raise(agent, step);
@@ -190,12 +195,7 @@ impl Order {
 
     /// Can `thread` see `step` of `agent`?
     pub fn reached(&self, thread: usize, agent: usize, step: u32) -> bool {
-        self.views[thread].generic.get(agent) >= step
-    }
-
-    /// The step that `agent` is at.
-    pub fn step(&self, agent: usize) -> u32 {
-        self.steps[agent]
+        self.views[thread].reached(agent, step)
     }
 
     /// Is `past` ordered before what is now done with `view` through `proxy`?
@@ -230,12 +230,5 @@ impl By<'_> {
             By::Thread(t) => Order::sees(&order.views[t], Proxy::Generic, past),
             By::Queue(actor) => Order::sees(&actor.view, actor.proxy, past),
         }
-    }
-}
-
-impl View {
-    /// Does it reach to `step` of `agent`?
-    pub fn reached(&self, agent: usize, step: u32) -> bool {
-        self.generic.get(agent) >= step
     }
 }

@@ -78,7 +78,7 @@ impl<T> Peers<T> {
 }
 
 /// Meets the other members of `what`; the last to arrive runs `act` on everybody's items.
-pub(crate) fn meet<T>(
+pub(crate) fn meet<T: Copy>(
     what: Collective,
     item: T,
     act: impl FnOnce(&mut Machine, &mut Peers<T>),
@@ -109,9 +109,10 @@ pub(crate) fn meet<T>(
             }
             None => {
                 machine::suspend(Wait::Collective { name: what.name, mask: what.mask }, what.at);
-                // SAFETY: a peer may have written through its pointer to the seat.
-                if unsafe { (&raw const seat.served).read_volatile() } {
-                    return unsafe { ptr::read_volatile(&raw const seat.item) };
+                // SAFETY: it is ours; a peer may have written through its pointer to it.
+                let Seat { item, served } = unsafe { ptr::read_volatile(&raw const seat) };
+                if served {
+                    return item;
                 }
                 // Woken because the last missing member has exited.
                 mine = machine::with(|m| complete(m, what.first));

@@ -1,7 +1,7 @@
 //! Coroutines: running the threads of a cluster by turns.
 
 use crate::{
-    cluster,
+    barrier, cluster,
     fault::{self, FaultKind, Raised},
     machine::{self, Machine, Wait},
     rendezvous, stacks, tma, trap,
@@ -109,6 +109,7 @@ fn exit(m: &mut Machine, t: usize) {
         m.check_visits(rank);
     }
     rendezvous::left(m, t);
+    barrier::left(m, rank);
     cluster::left(m, t);
 }
 

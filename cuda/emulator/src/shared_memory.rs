@@ -9,6 +9,7 @@ use crate::{
     machine::{Machine, Site},
     order::{Access, By, Meeting, Proxy},
 };
+use std::mem;
 
 /// Address of the first byte of dynamic shared memory in the shared window (on sm_90 the system
 /// keeps the first KiB).
@@ -37,24 +38,29 @@ pub(crate) struct SharedMemory {
     past: Vec<[Option<Access>; 4]>,
     /// By agent of another block, its last access; empty without the race check.
     visits: Vec<Option<(u32, Site)>>,
+    /// How much has been written or put on record since the last reset, from the start.
+    touched: usize,
 }
 
 impl SharedMemory {
     pub fn new(size: usize, races: bool) -> Self {
         let words = if races { size.div_ceil(8) } else { 0 };
         SharedMemory {
-            bytes: vec![0; size],
+            // NaN-like rubbish, in case something gets past the checks.
+            bytes: vec![0xff; size],
             init: vec![false; size],
             past: vec![[None; 4]; words],
             visits: Vec::new(),
+            touched: 0,
         }
     }
 
     pub fn reset(&mut self) {
-        // NaN-like rubbish, in case something gets past the checks.
-        self.bytes.fill(0xff);
-        self.init.fill(false);
-        self.past.fill([None; 4]);
+        let touched = mem::take(&mut self.touched);
+        self.bytes[..touched].fill(0xff);
+        self.init[..touched].fill(false);
+        let words = touched.div_ceil(8).min(self.past.len());
+        self.past[..words].fill([None; 4]);
         self.visits.clear();
     }
 
@@ -149,7 +155,9 @@ impl Machine {
         let home = self.home(by);
         let place = self.locate(home, addr, len, align, at);
         let Place { rank, offset: i, .. } = place;
-        self.blocks[rank].shared.init[i..i + len].fill(true);
+        let shared = &mut self.blocks[rank].shared;
+        shared.init[i..i + len].fill(true);
+        shared.touched = shared.touched.max(i + len);
         if self.order.on() {
             self.check_race(by, home, place, true, at);
         }
@@ -222,7 +230,7 @@ impl Machine {
     /// All threads of block `rank` have exited: every access of other blocks to its memory must be
     /// known to have happened before.
     pub fn check_visits(&mut self, rank: usize) {
-        let visits = std::mem::take(&mut self.blocks[rank].shared.visits);
+        let visits = mem::take(&mut self.blocks[rank].shared.visits);
         if visits.is_empty() {
             return;
         }

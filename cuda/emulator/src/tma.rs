@@ -26,19 +26,29 @@ pub struct TensorMap([u64; 16]);
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Matrix {
+    /// The first element: a multiple of 16.
     pub base: *const u8,
+    /// Bytes of an element.
     pub element: u32,
     /// 0 for no swizzle, else 1, 2, 3 for rows of 32, 64, 128 bytes.
     pub swizzle_bits: u32,
+    /// Elements of a row.
     pub cols: u64,
+    /// Rows.
     pub rows: u64,
-    /// Bytes from one row to the next.
+    /// Bytes from one row to the next: a multiple of 16.
     pub pitch: u64,
+    /// Elements of a tile's row: a multiple of 16 bytes, and no more than a swizzled row has.
     pub box_cols: u32,
+    /// Rows of a tile.
     pub box_rows: u32,
 }
 
 impl Matrix {
+    /// The tensor map that kernels take.
+    ///
+    /// # Panics
+    /// The matrix or the tile isn't aligned as its fields say.
     pub fn encode(self) -> TensorMap {
         const { assert!(size_of::<Matrix>() <= size_of::<TensorMap>()) };
         let width = self.box_cols * self.element;

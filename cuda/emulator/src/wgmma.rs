@@ -55,14 +55,16 @@ struct Op {
 enum Left {
     Shared(Operand),
     /// The registers of each lane.
-    Registers([[u32; 4]; 32]),
+    Registers(Box<[[u32; 4]; 32]>),
 }
 
 /// A matrix operand in shared memory: its descriptor, and whether its rows run along m or n rather
 /// than along k.
 #[derive(Debug, Clone, Copy)]
 pub struct Operand {
+    /// The matrix descriptor, as in PTX.
     pub descriptor: u64,
+    /// Its rows run along m or n.
     pub transposed: bool,
 }
 
@@ -164,7 +166,9 @@ fn issue<const R: usize>(
             let mut fragment = |lane| peers.get(warp * 32 + lane).unwrap().1;
             let a = match fragment(0) {
                 None => Left::Shared(a_shared),
-                Some(_) => Left::Registers(std::array::from_fn(|lane| fragment(lane).unwrap())),
+                Some(_) => {
+                    Left::Registers(Box::new(std::array::from_fn(|lane| fragment(lane).unwrap())))
+                }
             };
             core.ops.push(Op { group, tile, a, b: b_shared, accumulate, actor, at });
             if m.at_once() {
@@ -227,10 +231,10 @@ fn run(m: &mut Machine, warp: usize, last: usize) {
             Left::Registers(lanes) => {
                 let mut left = [const { Vec::new() }; 16];
                 left.iter_mut().for_each(|k| k.resize(16, 0.));
-                for (lane, words) in lanes.into_iter().enumerate() {
-                    for (i, word) in words.into_iter().enumerate() {
+                for (lane, words) in lanes.iter().enumerate() {
+                    for (i, word) in words.iter().enumerate() {
                         let (row, k) = (lane / 4 + i % 2 * 8, lane % 4 * 2 + i / 2 * 8);
-                        [left[k][row], left[k + 1][row]] = pair(word);
+                        [left[k][row], left[k + 1][row]] = pair(*word);
                     }
                 }
                 left
