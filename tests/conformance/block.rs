@@ -1,6 +1,6 @@
 //! Indices and barriers.
 
-use super::harness::{Buffer, Random, conformance, launch};
+use super::harness::{Buffer, Random, conformance, conformance_from, launch};
 use conformance_kernels::block::*;
 use fused_attention::{Dim3, Kernel, LaunchConfig};
 
@@ -39,14 +39,15 @@ fn sync_threads_orders_shared_memory() {
     });
 }
 
-/// Hands over `rounds` buffers of `width` values from producers to consumers, who mirror them.
+/// Hands over some rounds of `width` values from producers to consumers, who mirror them.
 fn check_hand_over(
+    capability: (u32, u32),
     kernel: &'static Kernel<(*const u32, *mut u32, u32)>,
     threads: u32,
     width: usize,
     shared_bytes: u32,
 ) {
-    conformance(|device| {
+    conformance_from(capability, |device| {
         for rounds in [1, 2, 3, 9] {
             let values: Vec<u32> = Random(13).values(rounds * width);
             let (from, to) = (Buffer::new(device, &values), Buffer::empty(device, values.len()));
@@ -62,11 +63,11 @@ fn check_hand_over(
 
 #[test]
 fn named_barriers_hand_over() {
-    check_hand_over(&named_barriers, 128, 64, 512);
+    check_hand_over((7, 0), &named_barriers, 128, 64, 512);
 }
 
 #[test]
 fn mbarriers_hand_over() {
-    check_hand_over(&mbarrier_test, 64, 32, 256);
-    check_hand_over(&mbarrier_wait, 64, 32, 256);
+    check_hand_over((8, 0), &mbarrier_test, 64, 32, 256);
+    check_hand_over((9, 0), &mbarrier_wait, 64, 32, 256);
 }

@@ -1,6 +1,6 @@
 //! Clusters.
 
-use super::harness::{Buffer, Random, assert_same_bits, conformance, launch};
+use super::harness::{Buffer, Random, assert_same_bits, conformance_from, launch};
 use conformance_kernels::cluster::*;
 use cuda_std::Value;
 use fused_attention::{Kernel, LaunchConfig};
@@ -11,7 +11,7 @@ const CLUSTERS: usize = 3;
 
 #[test]
 fn ranks_count_from_zero_in_each_cluster() {
-    conformance(|device| {
+    conformance_from((9, 0), |device| {
         for blocks in [1, 2, 4, 8] {
             let count = CLUSTERS * blocks * THREADS;
             let to = Buffer::<[u32; 2]>::empty(device, count);
@@ -28,7 +28,7 @@ fn ranks_count_from_zero_in_each_cluster() {
 }
 
 fn check_exchange<T: Value + Debug>(kernel: &'static Kernel<(*const T, *mut [T; 2])>) {
-    conformance(|device| {
+    conformance_from((9, 0), |device| {
         for blocks in [1, 2, 4, 8] {
             let count = CLUSTERS * blocks * THREADS;
             let values: Vec<T> = Random(20).values(count);

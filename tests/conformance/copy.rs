@@ -1,6 +1,6 @@
 //! Asynchronous copies.
 
-use super::harness::{Buffer, Random, conformance, launch};
+use super::harness::{Buffer, Random, conformance_from, launch};
 use conformance_kernels::copy;
 use fused_attention::LaunchConfig;
 
@@ -17,7 +17,7 @@ fn clipped(value: [u32; 4], bytes: u32) -> [u32; 4] {
 
 #[test]
 fn cp_async_copies_and_fills_with_zeros() {
-    conformance(|device| {
+    conformance_from((8, 0), |device| {
         let values: Vec<[u32; 4]> = Random(18).values(THREADS);
         for bytes in [16, 13, 8, 6, 4, 1, 0] {
             let from = Buffer::new(device, &values);
@@ -41,7 +41,7 @@ fn cp_async_copies_and_fills_with_zeros() {
 
 #[test]
 fn a_barrier_shares_copies_with_the_block() {
-    conformance(|device| {
+    conformance_from((8, 0), |device| {
         let values: Vec<[u32; 4]> = Random(19).values(THREADS);
         let (from, to) = (Buffer::new(device, &values), Buffer::empty(device, THREADS));
         let config = LaunchConfig::new(1, THREADS as u32).shared_bytes(16 * THREADS as u32);

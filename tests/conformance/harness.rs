@@ -8,9 +8,20 @@ use std::{fmt::Debug, marker::PhantomData};
 static KERNELS: PtxLibrary =
     PtxLibrary::new(include_bytes!(concat!(env!("OUT_DIR"), "/ptx.archive")));
 
-/// Runs a test on every backend that can run the kernels.
+/// Runs a test on every backend.
 pub fn conformance(test: impl Fn(&Device)) {
-    support::on_every_backend(|device| test(&device.clone().with_library(&KERNELS)));
+    conformance_from((7, 0), test);
+}
+
+/// Runs a test on every backend of this compute capability or a later one.
+pub fn conformance_from(capability: (u32, u32), test: impl Fn(&Device)) {
+    support::on_every_backend(|device| {
+        if device.compute_capability() < capability {
+            eprintln!("skipped on {device}: needs compute capability {capability:?}");
+            return;
+        }
+        test(&device.clone().with_library(&KERNELS));
+    });
 }
 
 /// Runs a kernel to its end.

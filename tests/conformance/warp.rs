@@ -1,6 +1,6 @@
 //! Shuffles, votes, reductions.
 
-use super::harness::{Buffer, Random, assert_same_bits, conformance, launch};
+use super::harness::{Buffer, Random, assert_same_bits, conformance, conformance_from, launch};
 use conformance_kernels::warp::*;
 use cuda_std::Value;
 use fused_attention::{Kernel, LaunchConfig};
@@ -109,7 +109,7 @@ fn one_lane_is_elected() {
 
 #[test]
 fn reductions_cover_a_warp() {
-    conformance(|device| {
+    conformance_from((8, 0), |device| {
         let mut values: Vec<u32> = Random(10).values(THREADS);
         // So that neither "and" nor "or" is trivial.
         values[..32].iter_mut().for_each(|value| *value |= 0x0101_0000);
