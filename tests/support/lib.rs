@@ -2,7 +2,6 @@
 
 pub mod random;
 pub mod softmax_case;
-pub mod tolerance;
 
 use fused_attention::{Device, DeviceKind};
 use std::{

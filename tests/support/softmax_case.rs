@@ -1,12 +1,10 @@
 //! Softmax problems as data: made from a seed, run on a device, compared with the reference.
 
-use crate::{
-    random::Random,
-    tolerance::{check_lse, check_output},
-};
+use crate::random::Random;
 use fused_attention::{
     Accumulate, BankIndex, Causal, Device, Dtype, Element, Mask, Per, RowLengths,
     ScaledMaskedSoftmax, SoftmaxInputs, Tensor, reference,
+    reference::tolerance::{check_lse, check_output},
 };
 
 /// How a tensor lies in memory.
@@ -130,12 +128,13 @@ impl SoftmaxCase {
         let (y, lse) = run().map_err(|error| error.to_string())?;
         let expected = data.solve(self);
         let columns = self.shape.last().copied().unwrap_or(1).max(1);
-        check_output(&y, &expected.p, &data.same(self), columns)?;
+        check_output(&y, &expected.p, &data.solve_unfused(self), columns)
+            .map_err(|mismatch| mismatch.to_string())?;
         if self.shape.last() == Some(&0) {
             let empty = lse.iter().all(|lse| lse.to_f64() == f64::NEG_INFINITY);
             return if empty { Ok(()) } else { Err("lse of empty rows is not -inf".into()) };
         }
-        check_lse(&lse, &expected.lse)
+        check_lse(&lse, &expected.lse).map_err(|mismatch| mismatch.to_string())
     }
 
     /// The options that the problem asks for.
@@ -387,6 +386,12 @@ impl<T: Accumulate> Data<T> {
         self.with_problem(case, &x, |problem| problem.solve())
     }
 
+    /// The same without fusion, in x's type.
+    fn solve_unfused(&self, case: &SoftmaxCase) -> Vec<T> {
+        let x: Vec<f64> = self.x.iter().map(|x| x.to_f64()).collect();
+        self.with_problem(case, &x, |problem| problem.solve_unfused())
+    }
+
     fn with_problem<R>(
         &self,
         case: &SoftmaxCase,
@@ -428,37 +433,5 @@ impl<T: Accumulate> Data<T> {
             problem.lengths = Some(&length);
         }
         f(problem)
-    }
-
-    /// The same without fusion, each step rounded to the element type; softmax itself accumulates
-    /// in f32 (f64 for f64), as frameworks do.
-    fn same(&self, case: &SoftmaxCase) -> Vec<T> {
-        let (rows, columns) = case.matrix();
-        let scale = T::Accumulator::from_f64(case.scale).to_f64();
-        let accumulate = |x: f64| T::Accumulator::from_f64(x).to_f64();
-        let x: Vec<f64> = self.x.iter().map(|x| x.to_f64()).collect();
-        let mut result = Vec::with_capacity(x.len());
-        self.with_problem(case, &x, |problem| {
-            for (number, row) in x.chunks(columns.max(1)).enumerate() {
-                let (matrix, i) = (number / rows, number % rows);
-                let score = |(j, &x): (usize, &f64)| {
-                    let mut score = T::from_f64(accumulate(x * scale)).to_f64();
-                    if let Some(additive) = problem.additive {
-                        score = T::from_f64(accumulate(score + additive(matrix, i, j))).to_f64();
-                    }
-                    if problem.is_visible(matrix, i, j) { score } else { f64::NEG_INFINITY }
-                };
-                let scores: Vec<f64> = row.iter().enumerate().map(score).collect();
-                let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                let power = |score: f64| accumulate(accumulate(score - max).exp());
-                let powers: Vec<f64> = scores.iter().map(|&score| power(score)).collect();
-                let sum = powers.iter().fold(0.0, |sum, power| accumulate(sum + power));
-                result.extend(powers.iter().map(|&power| {
-                    let seen = max > f64::NEG_INFINITY || max.is_nan();
-                    T::from_f64(if seen { accumulate(power / sum) } else { 0.0 })
-                }));
-            }
-        });
-        result
     }
 }

@@ -3,3 +3,4 @@
 //! These are the definitions that the kernels are tested against; nothing here is fast.
 
 pub mod softmax;
+pub mod tolerance;

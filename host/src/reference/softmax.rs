@@ -1,6 +1,6 @@
 //! Scaled masked softmax.
 
-use crate::Causal;
+use crate::{Accumulate, Causal, Element};
 
 /// A value for each element, by matrix, row and column.
 pub type ElementFn<'a> = &'a dyn Fn(usize, usize, usize) -> f64;
@@ -115,6 +115,36 @@ impl<'a> SoftmaxProblem<'a> {
             };
             result.p.extend(scores.iter().map(probability));
             result.lse.push(maximum + sum.ln());
+        }
+        result
+    }
+
+    /// The probabilities without fusion: each step rounded to T, and softmax itself accumulated in
+    /// T's accumulator, as frameworks do it. How far that is from [`SoftmaxProblem::solve`] says
+    /// how far a kernel may be.
+    pub fn solve_unfused<T: Accumulate>(&self) -> Vec<T> {
+        let round = |x: f64| T::from_f64(x).to_f64();
+        let accumulate = |x: f64| T::Accumulator::from_f64(x).to_f64();
+        let scale = accumulate(self.scale);
+        let mut result = Vec::with_capacity(self.x.len());
+        for (number, row) in self.x.chunks(self.columns.max(1)).enumerate() {
+            let (matrix, i) = (number / self.rows, number % self.rows);
+            let score = |(j, &x): (usize, &f64)| {
+                let mut score = round(accumulate(x * scale));
+                if let Some(additive) = self.additive {
+                    score = round(accumulate(score + additive(matrix, i, j)));
+                }
+                if self.is_visible(matrix, i, j) { score } else { f64::NEG_INFINITY }
+            };
+            let scores: Vec<f64> = row.iter().enumerate().map(score).collect();
+            let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let power = |score: f64| accumulate(accumulate(score - max).exp());
+            let powers: Vec<f64> = scores.iter().map(|&score| power(score)).collect();
+            let sum = powers.iter().fold(0.0, |sum, power| accumulate(sum + power));
+            result.extend(powers.iter().map(|&power| {
+                let seen = max > f64::NEG_INFINITY || max.is_nan();
+                T::from_f64(if seen { accumulate(power / sum) } else { 0.0 })
+            }));
         }
         result
     }
