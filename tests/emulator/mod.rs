@@ -6,6 +6,7 @@ mod collectives;
 mod launches;
 mod memory;
 mod omission;
+mod tensor_cores;
 
 use cuda_emulator::{Dim3, Emulator, Fault, FaultKind, Kernel, KernelArgs, LaunchConfig, Launcher};
 

@@ -191,11 +191,6 @@ impl Machine {
         thread - self.threads[thread].rank * self.stride
     }
 
-    /// The block of the running thread.
-    pub fn block(&mut self) -> &mut Block {
-        &mut self.blocks[self.rank]
-    }
-
     /// The first thread of the warpgroup of the running thread, which must be a whole one.
     pub fn warpgroup(&self, at: Site, name: &str) -> usize {
         let first = self.number(self.me()) / 128 * 128;

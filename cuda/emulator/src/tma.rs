@@ -4,6 +4,7 @@ use crate::{
     asynchronous::{Deferred, commit_group, issue, wait_group},
     emulator::AsyncTiming,
     fault::fault,
+    global,
     machine::{self, Machine, Site},
     order::{Actor, By, Proxy},
     shared_memory::in_cluster,
@@ -96,6 +97,9 @@ impl Matrix {
                 "TMA: the tile's address {tile:#x} must be a multiple of {align}"
             );
         }
+        let row = matrix.cols * matrix.element as u64;
+        let len = matrix.rows.saturating_sub(1) * matrix.pitch + row;
+        global::check_range(matrix.base, len as usize, at);
         matrix
     }
 }
