@@ -13,6 +13,7 @@ mod emulated;
 mod error;
 mod layout;
 mod plan_cache;
+#[cfg(feature = "cuda")]
 mod ptx;
 mod raw;
 pub mod reference;

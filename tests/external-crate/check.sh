@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Builds and runs this crate the way the README tells users to: in a folder of its own, where no
+# setting of this workspace reaches, with CUDA or without.
+set -euo pipefail
+
+crate=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$crate/../.." && pwd)
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+
+cp -r "$crate/Cargo.toml" "$crate/src" "$root/Cargo.lock" "$root/rust-toolchain.toml" "$copy/"
+sed -i "s|path = \"../../host\"|path = \"$root/host\"|" "$copy/Cargo.toml"
+export CARGO_TARGET_DIR="$root/target/external-crate"
+unset CUDA_LIBRARY_PATH
+cd "$copy"
+
+echo "== default features, and the line of the README"
+CUDA_LIBRARY_PATH=/usr cargo build --quiet
+CUDA_LIBRARY_PATH=/usr cargo run --quiet
+
+echo "== no symbol of the driver leaves a shared library"
+exported=$(nm --dynamic --defined-only "$CARGO_TARGET_DIR/debug/libexternal.so" | awk '{ print $3 }')
+grep --quiet --line-regexp external_device_count <<<"$exported"
+if grep '^cu[A-Z]' <<<"$exported"; then
+    echo "exported by libexternal.so" >&2
+    exit 1
+fi
+if readelf --dynamic "$CARGO_TARGET_DIR/debug/libexternal.so" | grep libcuda; then
+    echo "libexternal.so is linked against the driver" >&2
+    exit 1
+fi
+
+echo "== the emulator alone, and nothing at all: no CUDA folder needed"
+cargo run --quiet --no-default-features --features emulator
+cargo run --quiet --no-default-features
