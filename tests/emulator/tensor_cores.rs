@@ -229,7 +229,7 @@ fn what_a_product_forgets_is_found() {
         // Phases pass unseen, or a tile is overwritten while it is read.
         (EMPTY_WAIT, &[FaultKind::Deadlock, FaultKind::DataRace]),
         (TENSOR_FENCE, &[FaultKind::Instruction]),
-        (TENSOR_WAIT, &[FaultKind::Instruction]),
+        (TENSOR_WAIT, &[FaultKind::Instruction, FaultKind::DataRace]),
     ];
     let checked = Emulator::default().race_check(true);
     for (forgets, kinds) in expected {
