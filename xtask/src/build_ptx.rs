@@ -9,7 +9,12 @@ use crate::{
 use anyhow::{Context, Result, ensure};
 use cuda_builder::{BuildError, Built, CudaBuilder, DeviceRust};
 use indicatif::ProgressBar;
-use std::{collections::BTreeMap, fs, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    thread::{self, ScopedJoinHandle},
+    time::Duration,
+};
 
 /// Builds every device crate; with `check`, only compares.
 pub(crate) fn run(check: bool) -> Result<()> {
@@ -95,14 +100,17 @@ fn compare(device_crate: &DeviceCrate, compiler: &str) -> Result<()> {
     Ok(())
 }
 
+/// Builds a crate for each architecture, all at once: most of a build runs on one core.
 fn build(device_crate: &DeviceCrate) -> Result<Vec<Built>> {
-    let progress = ProgressBar::new_spinner();
+    let progress = ProgressBar::new_spinner().with_message(device_crate.folder);
     progress.enable_steady_tick(Duration::from_millis(200));
-    let mut built = Vec::new();
-    for &arch in device_crate.archs {
-        progress.set_message(format!("{} for {arch}", device_crate.folder));
-        built.push(CudaBuilder::new(device_crate.folder()).arch(arch).build()?);
-    }
+    let build = |arch| CudaBuilder::new(device_crate.folder()).arch(arch).build();
+    let built = thread::scope(|scope| {
+        let builds = device_crate.archs.iter().map(|&arch| scope.spawn(move || build(arch)));
+        let builds = builds.collect::<Vec<_>>();
+        let join = |build: ScopedJoinHandle<'_, _>| build.join().expect("a build panicked");
+        builds.into_iter().map(join).collect::<Result<_, BuildError>>()
+    });
     progress.finish_and_clear();
-    Ok(built)
+    Ok(built?)
 }
