@@ -4,10 +4,10 @@ use crate::{
     device_crates::{DEVICE_CRATES, DeviceCrate},
     manifest::Manifest,
     sources,
-    workspace::root,
+    workspace::{files_below, read, relative, root},
 };
 use anyhow::{Context, Result, ensure};
-use cuda_builder::{BuildError, Built, CudaBuilder, DeviceRust};
+use cuda_builder::{Arch, BuildError, Built, CudaBuilder, DeviceRust};
 use indicatif::ProgressBar;
 use std::{
     collections::BTreeMap,
@@ -100,8 +100,28 @@ fn compare(device_crate: &DeviceCrate, compiler: &str) -> Result<()> {
     Ok(())
 }
 
+/// Fails if a kernel names an architecture that its crate is not built for: it would be in no
+/// module at all.
+fn check_archs(device_crate: &DeviceCrate) -> Result<()> {
+    for file in files_below(&device_crate.folder().join("src"))? {
+        let text = read(&file)?;
+        let missing = Arch::ALL.into_iter().filter(|arch| !device_crate.archs.contains(arch));
+        for arch in missing {
+            ensure!(
+                !text.contains(&format!("arch = \"{arch}\"")),
+                "{} has a kernel for {arch}, which {} is not built for: add it to \
+                 xtask/src/device_crates.rs",
+                relative(&file),
+                device_crate.folder
+            );
+        }
+    }
+    Ok(())
+}
+
 /// Builds a crate for each architecture, all at once: most of a build runs on one core.
 fn build(device_crate: &DeviceCrate) -> Result<Vec<Built>> {
+    check_archs(device_crate)?;
     let progress = ProgressBar::new_spinner().with_message(device_crate.folder);
     progress.enable_steady_tick(Duration::from_millis(200));
     let build = |arch| CudaBuilder::new(device_crate.folder()).arch(arch).build();

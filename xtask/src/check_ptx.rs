@@ -49,8 +49,12 @@ pub(crate) fn run(bless: bool) -> Result<()> {
     if wrong.is_empty() {
         return Ok(());
     }
-    for problem in &wrong {
+    const SHOWN: usize = 20;
+    for problem in wrong.iter().take(SHOWN) {
         eprintln!("{problem}");
+    }
+    if wrong.len() > SHOWN {
+        eprintln!("and {} more", wrong.len() - SHOWN);
     }
     bail!("{} problems; if they are meant, run `cargo xtask check-ptx --bless`", wrong.len())
 }

@@ -4,7 +4,10 @@ use crate::{
     error::EntryError,
     module::{Entry, Module, is_name},
 };
-use std::{collections::BTreeMap, fmt::Write};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fmt::Write,
+};
 
 /// What `#[kernel]` says of an entry's launches, for which rustc has no attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +56,7 @@ pub(crate) fn render(module: &Module, entry: &Entry, bounds: Bounds) -> Result<S
         text,
         "{}\n.maxntid {threads}, 1, 1\n.minnctapersm {blocks_per_sm}\n{}\n",
         entry.signature,
-        with_plain_labels(&entry.body)
+        with_plain_numbers(&entry.body)
     );
     Ok(text)
 }
@@ -98,15 +101,40 @@ fn plain_name(symbol: &str) -> String {
     format!("{:#}", rustc_demangle::demangle(symbol))
 }
 
-/// Takes the entry's number in the module out of its labels: `$L__BB12_3` to `$L__BB_3`. Labels
-/// are local to an entry, so the number says nothing.
-fn with_plain_labels(body: &str) -> String {
+/// Numbers registers and labels in the order in which they appear: what the compiler's numbers
+/// add to that depends on the rest of the module and on passes' order, and says nothing. So
+/// entries that do the same read the same.
+fn with_plain_numbers(body: &str) -> String {
     const LABEL: &str = "$L__BB";
-    let mut pieces = body.split(LABEL);
-    let mut text = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
-        text.push_str(LABEL);
-        text.push_str(piece.trim_start_matches(|c: char| c.is_ascii_digit()));
+    // `.reg .b32 %r<100>;` declares %r1 to %r99.
+    let declared = |piece: &str| piece.rfind('%').map(|at| piece[at..].to_owned());
+    let classes = body.split_inclusive('<').filter_map(|piece| declared(piece.strip_suffix('<')?));
+    let classes = classes.collect::<BTreeSet<_>>();
+    let class = |word: &str| {
+        if word.starts_with(LABEL) {
+            return Some("$L__BB_".to_owned());
+        }
+        let name = word.trim_end_matches(|c: char| c.is_ascii_digit());
+        (name.len() < word.len() && classes.contains(name)).then(|| name.to_owned())
+    };
+    let mut counts = BTreeMap::<String, u32>::new();
+    let mut renamed = HashMap::<&str, String>::new();
+    let mut text = String::with_capacity(body.len());
+    for piece in body.split_inclusive(|c| !is_name(c)) {
+        let word = piece.trim_end_matches(|c| !is_name(c));
+        if !renamed.contains_key(word) {
+            let new = class(word).map_or_else(
+                || word.to_owned(),
+                |class| {
+                    let count = counts.entry(class.clone()).or_default();
+                    *count += 1;
+                    format!("{class}{count}")
+                },
+            );
+            renamed.insert(word, new);
+        }
+        text.push_str(&renamed[word]);
+        text.push_str(&piece[word.len()..]);
     }
     text
 }

@@ -31,8 +31,8 @@ use std::collections::BTreeMap;
 ///
 /// Each keeps the header, the dynamic shared memory if it uses it, and the entry, with the launch
 /// bounds of its marker comment (`// kernel NAME threads=T blocks_per_sm=B`, from `#[kernel]`).
-/// Comments go, and labels lose the entry's number in the module, so that a change to one kernel
-/// leaves the others' text as it was.
+/// Comments go, and registers and labels are numbered in the order in which they appear, so that
+/// a change to one kernel leaves the others' text as it was.
 ///
 /// # Errors
 /// If an entry calls a function (so a kernel that can panic is refused), uses data of the module
