@@ -1,9 +1,11 @@
 //! The archive's format, for the two sides that must agree on it.
 //!
 //! Entries of one library resemble each other, and they are wanted one at a time. So each is
-//! deflated on its own, but with a shared dictionary of typical text before it: nearly as small
-//! as one solid stream, and unpacking an entry never touches another. Deflate's window bounds
-//! the dictionary to 32 KB.
+//! deflated on its own, but with a shared dictionary of typical text before it (deflate's window
+//! bounds it to 32 KB): unpacking an entry never touches another. Registers are renumbered before
+//! that (see `registers`), which more than halves the result. The softmax kernels, 70 KB each,
+//! pack 13 : 1 and unpack in half a millisecond; a stronger compressor over all of them together
+//! would give 12 : 1 without the renumbering, and unpack them all for one.
 //!
 //! ```text
 //! magic    8 bytes
@@ -14,7 +16,8 @@
 //! streams  the dictionary, then the entries in order
 //! ```
 //!
-//! Numbers are little-endian; entries are sorted by architecture and name.
+//! Numbers are little-endian; unpacked lengths are of the renumbered text; entries are sorted by
+//! architecture and name.
 
 /// The first bytes of an archive.
 pub(crate) const MAGIC: &[u8; 8] = b"PTXpack1";

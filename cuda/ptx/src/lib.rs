@@ -26,6 +26,7 @@ mod arch;
 mod archive;
 mod library;
 mod pack;
+mod registers;
 
 pub use arch::{Arch, UnknownArch};
 pub use library::{PtxError, PtxLibrary};

@@ -3,6 +3,7 @@
 use crate::{
     Arch,
     archive::{Archive, Indexed},
+    registers,
 };
 use miniz_oxide::inflate::{
     TINFLStatus,
@@ -64,8 +65,9 @@ impl PtxLibrary {
         let mut text = vec![0; start + entry.unpacked];
         let unpacked = inflate(archive.dictionary, &mut text[..start], 0)
             .and_then(|()| inflate(entry.packed, &mut text, start));
-        text.drain(..start);
-        unpacked.and_then(|()| String::from_utf8(text).ok()).ok_or_else(|| self.damaged())
+        unpacked
+            .and_then(|()| String::from_utf8(registers::decode(&text[start..])?).ok())
+            .ok_or_else(|| self.damaged())
     }
 
     /// Whether there is such an entry for the architecture.
