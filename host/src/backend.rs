@@ -1,7 +1,9 @@
 //! What a device must be able to do, whether it is a GPU or the emulator.
 
 use crate::{PtxLibrary, Result, device::DeviceKind};
-use cuda_launch::{Entry, LaunchBounds, LaunchConfig};
+#[cfg(feature = "emulator")]
+use cuda_launch::Entry;
+use cuda_launch::{Kernel, LaunchBounds, LaunchConfig};
 use std::{ffi::c_void, fmt};
 
 /// A stream's handle; null is the device's default stream.
@@ -21,10 +23,25 @@ unsafe impl Sync for StreamHandle {}
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KernelRef {
     pub name: &'static str,
-    #[cfg_attr(not(feature = "emulator"), expect(dead_code))]
-    pub entry: Entry,
     pub bounds: LaunchBounds,
+    /// A GPU finds the kernel by its name; the emulator runs this.
+    #[cfg(feature = "emulator")]
+    pub entry: Entry,
+    #[cfg(feature = "emulator")]
     pub arch: &'static str,
+}
+
+impl<Args> From<&Kernel<Args>> for KernelRef {
+    fn from(kernel: &Kernel<Args>) -> Self {
+        KernelRef {
+            name: kernel.name(),
+            bounds: kernel.bounds(),
+            #[cfg(feature = "emulator")]
+            entry: kernel.entry(),
+            #[cfg(feature = "emulator")]
+            arch: kernel.arch(),
+        }
+    }
 }
 
 /// Memory of a device, freed when dropped.

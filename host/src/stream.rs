@@ -99,12 +99,7 @@ impl Launcher for Stream {
         config: LaunchConfig,
         args: Args,
     ) -> Result<()> {
-        let kernel = KernelRef {
-            name: kernel.name(),
-            entry: kernel.entry(),
-            bounds: kernel.bounds(),
-            arch: kernel.arch(),
-        };
+        let kernel = KernelRef::from(kernel);
         args.with_pointers(|args| {
             debug::traced_launch(self, kernel, config, || {
                 check_config(kernel, config, &self.device)?;

@@ -5,6 +5,7 @@ mod devices;
 pub mod launches;
 mod plan_cache;
 mod raw_tensors;
+mod spans;
 mod streams;
 mod tensors;
 mod views;

@@ -16,7 +16,12 @@ pub(crate) fn run() -> Result<()> {
     step("tools", || setup::run(false))?;
     step("prebuilt kernels", || build_ptx::run(true))?;
     step("resources of the kernels", || check_ptx::run(false))?;
-    step("tests", || cargo(&["test"], &[]))
+    step("tests", || cargo(&["test"], &[]))?;
+    step("a crate outside of the workspace", || {
+        let status = Command::new(root().join("tests/external-crate/check.sh")).status();
+        ensure!(status.context("cannot run its check")?.success(), "it does not build or run");
+        Ok(())
+    })
 }
 
 fn step(name: &str, run: impl FnOnce() -> Result<()>) -> Result<()> {
