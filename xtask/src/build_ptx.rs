@@ -2,11 +2,12 @@
 
 use crate::{
     device_crates::{DEVICE_CRATES, DeviceCrate},
+    help::WithHelp,
     manifest::Manifest,
     sources,
     workspace::{files_below, read, relative, root},
 };
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use cuda_builder::{Arch, BuildError, Built, CudaBuilder, DeviceRust};
 use indicatif::ProgressBar;
 use std::{
@@ -21,7 +22,7 @@ pub(crate) fn run(check: bool) -> Result<()> {
     let compiler = match DeviceRust::find(root()) {
         Ok(rust) => rust.version().to_owned(),
         Err(error @ BuildError::NoDeviceRust { .. }) => {
-            return Err(error).context("run `cargo xtask setup` first");
+            return Err(error).help("run `cargo xtask setup`");
         }
         Err(error) => return Err(error.into()),
     };

@@ -2,6 +2,7 @@
 
 use crate::{
     device_crates::{DEVICE_CRATES, DeviceCrate},
+    help::WithHelp,
     manifest::Manifest,
     resources::{Assembled, Counts, Row, Table},
     tools,
@@ -33,7 +34,7 @@ pub(crate) fn run(bless: bool) -> Result<()> {
             println!("{}: {} rows written", device_crate.output, found.rows.len());
             continue;
         }
-        let text = read(&path).context("run `cargo xtask check-ptx --bless`")?;
+        let text = read(&path).help("run `cargo xtask check-ptx --bless`")?;
         let committed = text.parse::<Table>().with_context(|| format!("in {path:?}"))?;
         if committed.ptxas != version {
             println!(

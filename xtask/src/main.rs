@@ -5,6 +5,7 @@ mod bundle;
 mod check_ptx;
 mod ci;
 mod device_crates;
+mod help;
 mod manifest;
 mod resources;
 mod setup;
@@ -63,7 +64,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("{}", help::report(&error));
             ExitCode::FAILURE
         }
     }

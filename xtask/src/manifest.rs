@@ -2,6 +2,7 @@
 
 use crate::{
     device_crates::DeviceCrate,
+    help::WithHelp,
     sources,
     workspace::{files_below, read, relative},
 };
@@ -23,7 +24,7 @@ pub(crate) struct Manifest {
 impl Manifest {
     pub(crate) fn read(device_crate: &DeviceCrate) -> Result<Self> {
         let path = device_crate.output().join("manifest.json");
-        let text = read(&path).context("run `cargo xtask build-ptx`")?;
+        let text = read(&path).help("run `cargo xtask build-ptx`")?;
         serde_json::from_str(&text).with_context(|| format!("cannot understand {path:?}"))
     }
 

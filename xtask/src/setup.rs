@@ -1,6 +1,7 @@
 //! `cargo xtask setup`: finds the tools that build and check PTX, and fetches what is missing.
 
 use crate::{
+    help::WithHelp,
     tools,
     workspace::{relative, root},
 };
@@ -55,10 +56,11 @@ fn debian_compiler() -> Result<DeviceRust> {
     if let Ok(rust) = DeviceRust::in_folder(root(), &folder) {
         return Ok(rust);
     }
-    let commands = "install one of these, and run `cargo xtask setup` again:\n  \
-        rustup component add rust-src\n  \
-        apt-get update      (as root, on Debian 12 or later)";
-    let packages = debian_packages().context(commands)?;
+    let packages = debian_packages().help(
+        "one of these, then `cargo xtask setup` again:\n  \
+         rustup component add rust-src\n  \
+         apt-get update      (as root; Debian 12 or later)",
+    )?;
     println!("device compiler: downloading {}", packages.join(" "));
     let downloads = empty_folder(&folder.with_extension("downloads"))?;
     finish(Command::new("apt-get").arg("download").args(&packages).current_dir(&downloads))?;
@@ -119,9 +121,10 @@ fn nvidia_tools() -> Result<()> {
             .arg("--target")
             .arg(&partial)
             .args(packages);
-        finish(&mut pip).context(
-            "install a CUDA toolkit and set CUDA_HOME, or python3 with pip \
-             (`apt-get install python3-pip`, as root), and run `cargo xtask setup` again",
+        finish(&mut pip).help(
+            "one of these, then `cargo xtask setup` again:\n  \
+             apt-get install python3-pip      (as root)\n  \
+             export CUDA_HOME=..              (a CUDA toolkit)",
         )?;
         if folder.exists() {
             fs::remove_dir_all(&folder)?;

@@ -1,6 +1,6 @@
 //! Finding NVIDIA's tools.
 
-use crate::workspace::root;
+use crate::{help::WithHelp, workspace::root};
 use anyhow::{Context, Result, ensure};
 use cuda_builder::tools_folder;
 use std::{
@@ -21,9 +21,9 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
 
 /// The same, or an error that says what to do.
 pub(crate) fn need(name: &str) -> Result<PathBuf> {
-    find(name).with_context(|| {
-        format!("{name} is missing: run `cargo xtask setup`, or set CUDA_HOME to a CUDA toolkit")
-    })
+    find(name)
+        .with_context(|| format!("{name} is missing"))
+        .help("run `cargo xtask setup`, or set CUDA_HOME to a CUDA toolkit")
 }
 
 /// Where `cargo xtask setup` puts the tools.
