@@ -70,4 +70,5 @@ fn named_barriers_hand_over() {
 fn mbarriers_hand_over() {
     check_hand_over((8, 0), &mbarrier_test, 64, 32, 256);
     check_hand_over((9, 0), &mbarrier_wait, 64, 32, 256);
+    check_hand_over((9, 0), &mbarrier_expect, 64, 32, 256);
 }

@@ -29,7 +29,7 @@ pub(crate) const DEVICE_CRATES: &[DeviceCrate] = &[
         package: "fused-attention-conformance-kernels",
         folder: "tests/device",
         output: "tests/ptx",
-        archs: &[Arch::Sm70, Arch::Sm80, Arch::Sm90],
+        archs: &[Arch::Sm70, Arch::Sm80, Arch::Sm90, Arch::Sm90a],
     },
 ];
 

@@ -1,7 +1,7 @@
 //! Barriers, and where a thread is.
 
 use cuda_std::{
-    block, global, kernel, mbarrier, shared,
+    block, fence, global, kernel, mbarrier, shared,
     thread::{self, thread_idx_x},
 };
 
@@ -94,27 +94,32 @@ pub unsafe fn named_barriers(from: *const u32, to: *mut u32, rounds: u32) {
 }
 
 macro_rules! mbarriers {
-    ($($(#[$doc:meta])* $kernel:ident, $arch:literal;)*) => {$(
+    ($($(#[$doc:meta])* $kernel:ident, $arch:literal, $arrive:expr;)*) => {$(
         $(#[$doc])*
         #[kernel(launch_bounds(64, 1), arch = $arch)]
         pub unsafe fn $kernel(from: *const u32, to: *mut u32, rounds: u32) {
-            // SAFETY: promised by this kernel's caller.
-            unsafe { hand_over(from, to, rounds) }
+            // SAFETY: promised by this kernel's caller, and by the one call below.
+            unsafe { hand_over(from, to, rounds, |full| $arrive(full)) }
         }
     )*};
 }
 
 mbarriers! {
     /// [`hand_over`], which polls on this architecture.
-    mbarrier_test, "sm_80";
+    mbarrier_test, "sm_80", mbarrier::arrive;
     /// [`hand_over`], which sleeps in the instruction on this architecture.
-    mbarrier_wait, "sm_90";
+    mbarrier_wait, "sm_90", mbarrier::arrive;
+    /// [`hand_over`], with an arrival that could announce bytes of copies, and announces none.
+    mbarrier_expect, "sm_90a", (|full| {
+        fence::proxy_async();
+        mbarrier::arrive_expect_tx(full, 0)
+    });
 }
 
-/// The first warp produces, the second consumes, with mbarriers for full (32 arrivals) and empty
-/// (one). `from` and `to` have `rounds` times 32 elements.
+/// The first warp produces, the second consumes, with mbarriers for full (32 times `arrive`) and
+/// empty (one arrival). `from` and `to` have `rounds` times 32 elements.
 #[inline(always)]
-unsafe fn hand_over(from: *const u32, to: *mut u32, rounds: u32) {
+unsafe fn hand_over(from: *const u32, to: *mut u32, rounds: u32, arrive: impl Fn(u32)) {
     let i = thread_idx_x() % 32;
     let produces = thread_idx_x() < 32;
     let (full, empty, slots) = (shared::dynamic(), shared::dynamic() + 8, shared::dynamic() + 128);
@@ -132,7 +137,7 @@ unsafe fn hand_over(from: *const u32, to: *mut u32, rounds: u32) {
                 // The slots start empty: the phase before the first counts as over.
                 mbarrier::wait(empty, (round + 1) % 2);
                 shared::store(slots + 4 * i, global::load_cached(from.add(element)));
-                mbarrier::arrive(full);
+                arrive(full);
             } else {
                 mbarrier::wait(full, round % 2);
                 let value: u32 = shared::load(slots + 4 * (31 - i));
