@@ -75,8 +75,8 @@ fn nan_is_found() {
 fn softmax_of_nan<T: Accumulate>(device: &Device) {
     let softmax = ScaledMaskedSoftmax::new(1.0);
     let mut x = [T::from_f64(f64::INFINITY); 24];
-    for i in 8..24 {
-        x[i] = T::from_f64(f64::from(i as u32 % 4));
+    for (i, x) in x.iter_mut().enumerate().skip(8) {
+        *x = T::from_f64(f64::from(i as u32 % 4));
     }
     // In the view, rows 2 to 5 without the last column: the first NaN is the one at [1, 1].
     (x[4 * 3 + 1], x[4 * 3 + 2], x[4 * 2 + 3]) = (nan::<T>(), nan::<T>(), nan::<T>());
