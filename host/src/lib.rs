@@ -1,4 +1,33 @@
 //! Fused softmax and attention on NVIDIA GPUs, with kernels written in Rust.
+//!
+//! An operation is a value that holds its options; it takes tensors of a [`Device`], which is a GPU
+//! or, with the feature `emulator`, the CPU:
+//!
+//! ```
+//! # #[cfg(feature = "emulator")] {
+//! use fused_attention::{Causal, Device, Mask, ScaledMaskedSoftmax};
+//!
+//! let device = Device::emulator(); // or Device::cuda(0)?
+//! let scores = device.upload(&[0.0f32; 6], &[2, 3])?;
+//! let softmax = ScaledMaskedSoftmax::new(0.125).causal(Causal::BottomRight);
+//! let p = softmax.forward(&scores, Mask::none())?;
+//! assert_eq!(p.to_vec()?, [0.5, 0.5, 0.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0]);
+//! # }
+//! # Ok::<(), fused_attention::Error>(())
+//! ```
+//!
+//! There are two layers. [`Tensor`] owns its memory and knows its device; calls on tensors check
+//! both. [`RawTensor`] is a pointer with a shape and strides, for memory of other libraries, and
+//! [`Stream::from_raw`] takes their streams. Calls that end in `_into` or `_raw` allocate nothing,
+//! enqueue on a stream, never wait for it, and can be captured in a CUDA graph once
+//! [`Device::prepare`] or a first call has loaded their kernels.
+//!
+//! Whatever violates a precondition is a variant of [`Error`] before anything is launched.
+//!
+//! # Debugging
+//! `FUSED_ATTENTION_DEBUG=nan` looks for NaN in the inputs and outputs of each call and names the
+//! first one; `FUSED_ATTENTION_DEBUG=trace` prints plans, launches and their times; `nan,trace`
+//! does both. With the feature `tracing` each launch is a span.
 
 mod backend;
 mod causal;

@@ -1,12 +1,23 @@
 //! Launches: what is refused before it reaches a device, and what a device reports.
 
 use crate::conformance::harness::{Buffer, conformance};
-use conformance_kernels::{arguments::nothing, memory::memory_u32};
+use conformance_kernels::{
+    arguments::nothing,
+    memory::{memory_f32, memory_u32},
+};
 use cuda_ptx::PtxLibrary;
 use cuda_std::kernel;
-use fused_attention::{Device, DeviceKind, Error, LaunchConfig, Launcher};
-use std::path::Path;
-use support::gpus;
+use cust::sys;
+use fused_attention::{Device, DeviceKind, Error, LaunchConfig, Launcher, Stream};
+use std::{
+    path::Path,
+    sync::{
+        Barrier,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use support::{allocations::allocations, gpus};
 
 /// In no library.
 #[kernel(launch_bounds(32, 1))]
@@ -22,8 +33,8 @@ unsafe fn reads_null(from: *const u32) {
 
 /// A library of this PTX, by entry, for the oldest architecture.
 pub fn library(files: &[(&str, &str)]) -> &'static PtxLibrary {
-    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("ptx-{}-{number}", std::process::id()));
     let of_arch = folder.join("sm_70");
     std::fs::create_dir_all(&of_arch).unwrap();
@@ -180,27 +191,86 @@ fn code_that_the_driver_refuses_comes_with_its_words() {
 }
 
 #[test]
+fn a_launch_allocates_nothing() {
+    for device in gpus() {
+        let ptx = empty_entry("7.0", "nothing");
+        let device = device.with_library(library(&[("nothing", &ptx)]));
+        let config = LaunchConfig::new(1, 32).shared_bytes(100 << 10);
+        launch_nothing(&device, config).unwrap();
+        let stream = device.default_stream();
+        let count = allocations(|| {
+            // SAFETY: the kernel touches no memory.
+            unsafe { stream.launch(&nothing, config, ()) }.unwrap();
+        });
+        assert_eq!(count, 0);
+    }
+}
+
+#[test]
+fn threads_may_launch_a_kernel_for_the_first_time_together() {
+    conformance(|device| {
+        let start = Barrier::new(8);
+        std::thread::scope(|scope| {
+            for thread in 0..8u32 {
+                let start = &start;
+                scope.spawn(move || {
+                    let input: Vec<f32> = (0..64).map(|i| (i + 64 * thread) as f32).collect();
+                    let from = Buffer::new(device, &input);
+                    let to = Buffer::empty(device, 4 * 64);
+                    let config = LaunchConfig::new(1, 64).shared_bytes(64 * 4);
+                    let stream = Stream::new(device).unwrap();
+                    start.wait();
+                    let args = (from.pointer(), to.pointer_mut());
+                    // SAFETY: an element for each thread, and four.
+                    unsafe { stream.launch(&memory_f32, config, args) }.unwrap();
+                    stream.synchronize().unwrap();
+                    let result: Vec<f32> = to.to_vec();
+                    assert!((0..64).all(|i| result[4 * i] == input[i]), "{result:?}");
+                });
+            }
+        });
+    });
+}
+
+#[test]
 #[ignore = "measures time: run alone, optimised, and without a sanitizer"]
 fn a_launch_takes_the_host_less_than_five_microseconds() {
     for device in gpus() {
-        let device = device.with_library(library(&[("nothing", &empty_entry("7.0", "nothing"))]));
-        let stream = fused_attention::Stream::new(&device).unwrap();
-        let mut times = Vec::new();
-        for round in 0..100 {
-            // Few enough that the driver's queue is never full.
-            for _ in 0..100 {
-                let start = std::time::Instant::now();
-                // SAFETY: the kernel touches no memory.
-                unsafe { stream.launch(&nothing, LaunchConfig::new(1, 32), ()) }.unwrap();
-                if round > 0 {
-                    times.push(start.elapsed());
-                }
-            }
-            stream.synchronize().unwrap();
-        }
-        times.sort_unstable();
-        let median = times[times.len() / 2];
-        eprintln!("{device}: {median:?} a launch");
-        assert!(median.as_nanos() < 5000, "{median:?} a launch");
+        let ptx = empty_entry("7.0", "nothing");
+        let device = device.with_library(library(&[("nothing", &ptx)]));
+        let stream = Stream::new(&device).unwrap();
+        // SAFETY: the kernel touches no memory.
+        let launch = || unsafe { stream.launch(&nothing, LaunchConfig::new(1, 32), ()) }.unwrap();
+        let ours = median_time(&stream, launch);
+
+        let context = cust::context::Context::new(cust::device::Device::get_device(0).unwrap());
+        let module = cust::module::Module::from_ptx(ptx, &[]).unwrap();
+        let function = module.get_function("nothing").unwrap().to_raw();
+        // SAFETY: as above.
+        let bare = median_time(&stream, || unsafe {
+            let (raw, none) = (stream.as_raw().cast(), std::ptr::null_mut());
+            let status = sys::cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, raw, none, none);
+            assert_eq!(status, sys::CUresult::CUDA_SUCCESS);
+        });
+        drop(context);
+        eprintln!("{device}: {ours:?} a launch, {bare:?} of them in the driver");
+        assert!(ours.as_nanos() < 5000, "{ours:?} a launch");
     }
+}
+
+fn median_time(stream: &Stream, launch: impl Fn()) -> Duration {
+    let mut times = Vec::new();
+    for round in 0..100 {
+        // Few enough that the driver's queue is never full.
+        for _ in 0..100 {
+            let start = Instant::now();
+            launch();
+            if round > 0 {
+                times.push(start.elapsed());
+            }
+        }
+        stream.synchronize().unwrap();
+    }
+    times.sort_unstable();
+    times[times.len() / 2]
 }

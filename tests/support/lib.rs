@@ -1,5 +1,6 @@
 //! What the tests share: the backends they run on.
 
+pub mod allocations;
 pub mod random;
 pub mod softmax_case;
 

@@ -150,7 +150,7 @@ unsafe extern "C" fn first_call() {
     )
 }
 
-// Not verified: no such machine was at hand.
+// Not verified: it assembles, but has not run.
 #[cfg(target_arch = "aarch64")]
 macro_rules! trampoline {
     ($name:ident) => {
