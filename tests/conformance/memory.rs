@@ -22,6 +22,30 @@ fn check<T: Value + Debug>(kernel: &'static Kernel<(*const T, *mut T)>) {
     });
 }
 
+fn check_some<T: Value + Debug>(kernel: &'static Kernel<(*const T, *const T, *mut T, u32)>) {
+    conformance(|device| {
+        const THREADS: usize = 64;
+        let mut random = Random(30);
+        let values: [Vec<T>; 3] = std::array::from_fn(|_| random.values(THREADS));
+        let [values, otherwise, untouched] = values;
+        let three_each = |value: &T| [*value; 3];
+        for some in [0x8000_0f35, 0, u32::MAX] {
+            let [from, other] = [&values, &otherwise].map(|values| Buffer::new(device, values));
+            let to: Vec<T> = untouched.iter().flat_map(three_each).collect();
+            let to = Buffer::new(device, &to);
+            let args = (from.pointer(), other.pointer(), to.pointer_mut(), some);
+            // SAFETY: three elements for each thread.
+            unsafe { launch(device, kernel, LaunchConfig::new(1, THREADS as u32), args) };
+            let expected = (0..THREADS).flat_map(|i| match some >> (i % 32) & 1 {
+                1 => [values[i], values[i], untouched[i]],
+                _ => [otherwise[i]; 3],
+            });
+            let expected: Vec<T> = expected.collect();
+            assert_same_bits(&to.to_vec(), &expected, kernel.name());
+        }
+    });
+}
+
 #[test]
 fn scalars_come_back() {
     check(&memory_u8);
@@ -41,4 +65,21 @@ fn vectors_come_back() {
     check(&memory_f32x4);
     check(&memory_u64x2);
     check(&memory_f64x2);
+}
+
+#[test]
+fn conditions_hold_for_each_thread() {
+    check_some(&conditional_u8);
+    check_some(&conditional_u16);
+    check_some(&conditional_u32);
+    check_some(&conditional_i32);
+    check_some(&conditional_f32);
+    check_some(&conditional_u64);
+    check_some(&conditional_f64);
+    check_some(&conditional_u32x2);
+    check_some(&conditional_u32x4);
+    check_some(&conditional_f32x2);
+    check_some(&conditional_f32x4);
+    check_some(&conditional_u64x2);
+    check_some(&conditional_f64x2);
 }

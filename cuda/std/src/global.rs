@@ -53,3 +53,46 @@ pub unsafe fn store<T: Value>(to: *mut T, value: T) {
 pub unsafe fn store_streaming<T: Value>(to: *mut T, value: T) {
     dual! { ptx: T::store_global_once(to, value), emulator: cuda_emulator::global::store(to, value) }
 }
+
+/// [`load_cached`] where `condition` holds, else `otherwise`; without a branch, so that several of
+/// them are under way at once.
+///
+/// # Safety
+/// As for [`load_cached`], where `condition` holds.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn load_cached_if<T: Value>(condition: bool, from: *const T, otherwise: T) -> T {
+    dual! {
+        ptx: T::load_global_nc_if(condition, from, otherwise),
+        emulator: if condition { cuda_emulator::global::load(from) } else { otherwise },
+    }
+}
+
+/// [`load_streaming`] where `condition` holds, else `otherwise`; without a branch, so that several
+/// of them are under way at once.
+///
+/// # Safety
+/// As for [`load_cached`], where `condition` holds.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn load_streaming_if<T: Value>(condition: bool, from: *const T, otherwise: T) -> T {
+    dual! {
+        ptx: T::load_global_nc_once_if(condition, from, otherwise),
+        emulator: if condition { cuda_emulator::global::load(from) } else { otherwise },
+    }
+}
+
+/// [`store_streaming`] where `condition` holds, without a branch.
+///
+/// # Safety
+/// As for [`store`], where `condition` holds.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn store_streaming_if<T: Value>(condition: bool, to: *mut T, value: T) {
+    dual! {
+        ptx: T::store_global_once_if(condition, to, value),
+        emulator: if condition {
+            cuda_emulator::global::store(to, value)
+        },
+    }
+}

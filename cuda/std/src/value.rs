@@ -28,6 +28,9 @@ pub(crate) mod access {
         unsafe fn load_global_nc_once(addr: *const Self) -> Self;
         unsafe fn store_global(addr: *mut Self, value: Self);
         unsafe fn store_global_once(addr: *mut Self, value: Self);
+        unsafe fn load_global_nc_if(condition: bool, addr: *const Self, value: Self) -> Self;
+        unsafe fn load_global_nc_once_if(condition: bool, addr: *const Self, value: Self) -> Self;
+        unsafe fn store_global_once_if(condition: bool, addr: *mut Self, value: Self);
     }
 }
 
@@ -69,6 +72,50 @@ macro_rules! store {
     }};
 }
 
+/// A load into the registers `$part` where `condition` holds; else they keep `$parts`.
+#[cfg(target_arch = "nvptx64")]
+macro_rules! load_if {
+    (
+        $code:expr, $condition:ident, $addr:ident,
+        $class:ident, [$($part:ident)+], $value:expr, $parts:expr
+    ) => {{
+        let ($(mut $part,)+) = $parts;
+        // SAFETY: the caller's.
+        unsafe {
+            core::arch::asm!(
+                "{{ .reg .pred p; setp.ne.u32 p, {condition}, 0;",
+                $code,
+                "}}",
+                $($part = inout($class) $part,)+
+                condition = in(reg32) $condition as u32,
+                addr = in(reg64) $addr,
+                options(pure, nomem, nostack),
+            )
+        }
+        $value
+    }};
+}
+
+/// A store of the registers `$part` where `condition` holds.
+#[cfg(target_arch = "nvptx64")]
+macro_rules! store_if {
+    ($code:expr, $condition:ident, $addr:ident, $class:ident, [$($part:ident)+], $parts:expr) => {{
+        let ($($part,)+) = $parts;
+        // SAFETY: the caller's.
+        unsafe {
+            core::arch::asm!(
+                "{{ .reg .pred p; setp.ne.u32 p, {condition}, 0;",
+                $code,
+                "}}",
+                $($part = in($class) $part,)+
+                condition = in(reg32) $condition as u32,
+                addr = in(reg64) $addr,
+                options(nostack),
+            )
+        }
+    }};
+}
+
 #[cfg(target_arch = "nvptx64")]
 macro_rules! access {
     (
@@ -76,6 +123,8 @@ macro_rules! access {
         $pattern:pat, $from:expr, $to:expr;
         loads { $($load:ident, $ld:literal, $LdAddr:ty, $ld_class:ident, $options:tt;)* }
         stores { $($store:ident, $st:literal, $StAddr:ty, $st_class:ident;)* }
+        loads_if { $($load_if:ident, $ld_if:literal;)* }
+        stores_if { $($store_if:ident, $st_if:literal;)* }
     ) => {
         $(
             #[inline(always)]
@@ -92,6 +141,24 @@ macro_rules! access {
                 store!(
                     concat!($st, ".", $kind, " [{addr}], ", $registers, ";"),
                     addr in $st_class, $class, $parts, $to
+                )
+            }
+        )*
+        $(
+            #[inline(always)]
+            unsafe fn $load_if(condition: bool, addr: *const Self, $pattern: Self) -> Self {
+                load_if!(
+                    concat!("@p ", $ld_if, ".", $kind, " ", $registers, ", [{addr}];"),
+                    condition, addr, $class, $parts, $from, $to
+                )
+            }
+        )*
+        $(
+            #[inline(always)]
+            unsafe fn $store_if(condition: bool, addr: *mut Self, $pattern: Self) {
+                store_if!(
+                    concat!("@p ", $st_if, ".", $kind, " [{addr}], ", $registers, ";"),
+                    condition, addr, $class, $parts, $to
                 )
             }
         )*
@@ -121,6 +188,13 @@ macro_rules! values {
                     store_cluster, "st.shared::cluster", u32, reg32;
                     store_global, "st.global", *mut Self, reg64;
                     store_global_once, "st.global.cs", *mut Self, reg64;
+                }
+                loads_if {
+                    load_global_nc_if, "ld.global.nc";
+                    load_global_nc_once_if, "ld.global.nc.L1::no_allocate";
+                }
+                stores_if {
+                    store_global_once_if, "st.global.cs";
                 }
             }
         }

@@ -3,30 +3,37 @@
 use cuda_std::{Value, global, kernel, shared, thread};
 
 macro_rules! memory {
-    ($($kernel:ident: $T:ty;)*) => {$(
+    ($($kernel:ident, $conditional:ident: $T:ty;)*) => {$(
         /// Each thread's value through [`pass_on`].
         #[kernel(launch_bounds(64, 1))]
         pub unsafe fn $kernel(from: *const $T, to: *mut $T) {
             // SAFETY: promised by this kernel's caller.
             unsafe { pass_on(from, to) }
         }
+
+        /// The values of some threads through [`pass_on_some`].
+        #[kernel(launch_bounds(64, 1))]
+        pub unsafe fn $conditional(from: *const $T, otherwise: *const $T, to: *mut $T, some: u32) {
+            // SAFETY: promised by this kernel's caller.
+            unsafe { pass_on_some(from, otherwise, to, some) }
+        }
     )*};
 }
 
 memory! {
-    memory_u8: u8;
-    memory_u16: u16;
-    memory_u32: u32;
-    memory_i32: i32;
-    memory_f32: f32;
-    memory_u64: u64;
-    memory_f64: f64;
-    memory_u32x2: [u32; 2];
-    memory_u32x4: [u32; 4];
-    memory_f32x2: [f32; 2];
-    memory_f32x4: [f32; 4];
-    memory_u64x2: [u64; 2];
-    memory_f64x2: [f64; 2];
+    memory_u8, conditional_u8: u8;
+    memory_u16, conditional_u16: u16;
+    memory_u32, conditional_u32: u32;
+    memory_i32, conditional_i32: i32;
+    memory_f32, conditional_f32: f32;
+    memory_u64, conditional_u64: u64;
+    memory_f64, conditional_f64: f64;
+    memory_u32x2, conditional_u32x2: [u32; 2];
+    memory_u32x4, conditional_u32x4: [u32; 4];
+    memory_f32x2, conditional_f32x2: [f32; 2];
+    memory_f32x4, conditional_f32x4: [f32; 4];
+    memory_u64x2, conditional_u64x2: [u64; 2];
+    memory_f64x2, conditional_f64x2: [f64; 2];
 }
 
 /// `to` has four elements for each thread: its own value by each kind of load and store of global
@@ -45,5 +52,25 @@ unsafe fn pass_on<T: Value>(from: *const T, to: *mut T) {
         shared::store(address(i), global::load(to.add(2)));
         thread::sync_threads();
         global::store(to.add(3), shared::load::<T>(address(last - i)));
+    }
+}
+
+/// `to` has three elements for each thread: its own value by each kind of conditional load, or the
+/// one from `otherwise`, depending on the thread's bit in `some`; then one that is stored only for
+/// the threads that have none of the others.
+#[inline(always)]
+unsafe fn pass_on_some<T: Value>(from: *const T, otherwise: *const T, to: *mut T, some: u32) {
+    let i = thread::thread_idx_x();
+    let (chosen, i) = (some >> (i % 32) & 1 == 1, i as usize);
+    // SAFETY: elements of the thread's own, of which those not chosen do not exist.
+    unsafe {
+        let other = global::load_cached(otherwise.add(i));
+        let from = if chosen { from.add(i) } else { core::ptr::null() };
+        let cached = global::load_cached_if(chosen, from, other);
+        let streamed = global::load_streaming_if(chosen, from, other);
+        global::store(to.add(3 * i), cached);
+        global::store(to.add(3 * i + 1), streamed);
+        let last = if chosen { core::ptr::null_mut() } else { to.add(3 * i + 2) };
+        global::store_streaming_if(!chosen, last, other);
     }
 }
