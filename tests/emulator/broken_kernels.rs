@@ -194,6 +194,15 @@ pub unsafe fn polls_for_ever() {
     }
 }
 
+/// Waits for a word of global memory to change, which the last thread of block `by` does.
+#[kernel(launch_bounds(128, 1))]
+pub unsafe fn spins(flag: *mut u32, by: u32) {
+    if t() == block_dim().x - 1 && thread::block_idx().x == by {
+        unsafe { cuda_emulator::atomic::exchange_u32(flag, 1) };
+    }
+    while unsafe { global::load(flag) } == 0 {} // blame: spin
+}
+
 /// Copies asynchronously, and forgets what `forgotten` says: 1 to commit, 2 to wait, 3 the barrier
 /// after the wait. 0: nothing.
 #[kernel(launch_bounds(128, 1))]

@@ -2,6 +2,7 @@
 
 use super::{broken_kernels as broken, check_fault, check_line, emulators, fault, run};
 use cuda_emulator::{Buffer, Emulator, FaultKind, LaunchConfig};
+use std::time::Duration;
 
 #[test]
 fn lanes_at_different_shuffles_have_diverged() {
@@ -71,10 +72,24 @@ fn a_barrier_has_one_count() {
 
 #[test]
 fn polling_for_ever_is_a_livelock() {
-    let emulator = Emulator::default().patience(10_000);
+    let emulator = Emulator::default().patience(Duration::from_millis(50));
     let found = fault(&emulator, &broken::polls_for_ever, LaunchConfig::new(1, 32), ());
     assert_eq!(found.kind(), FaultKind::Livelock, "{found}");
     check_line(&found, "blame: livelock");
+}
+
+#[test]
+fn a_loop_that_looks_at_memory_lets_others_run() {
+    for emulator in emulators() {
+        let flag = Buffer::from(vec![0u32]);
+        run(&emulator, &broken::spins, LaunchConfig::new(1, 128), (flag.as_mut_ptr(), 0));
+        let emulator = emulator.patience(Duration::from_millis(50));
+        let flag = Buffer::from(vec![0u32]);
+        let config = LaunchConfig::new(1, 2);
+        let found = fault(&emulator, &broken::spins, config, (flag.as_mut_ptr(), 1));
+        assert_eq!(found.kind(), FaultKind::Livelock, "{found}");
+        check_line(&found, "blame: spin");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! How to emulate: the options of a launch.
 
 use crate::sites::{SiteRecorder, SyncSite};
+use std::time::Duration;
 
 /// In which order ready threads run. What a correct kernel computes doesn't depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +46,7 @@ pub struct Emulator {
     pub(crate) timing: AsyncTiming,
     pub(crate) races: bool,
     pub(crate) stack: usize,
-    pub(crate) patience: u32,
+    pub(crate) patience: Duration,
     pub(crate) omitted: Option<SyncSite>,
     pub(crate) recorder: Option<SiteRecorder>,
 }
@@ -59,7 +60,7 @@ impl Default for Emulator {
             timing: AsyncTiming::Eager,
             races: false,
             stack: 256 << 10,
-            patience: 100_000_000,
+            patience: Duration::from_secs(20),
             omitted: None,
             recorder: None,
         }
@@ -94,10 +95,10 @@ impl Emulator {
         Emulator { stack: bytes, ..self }
     }
 
-    /// How many times in a row a cluster's threads may do nothing but poll, before that counts as
-    /// a livelock.
-    pub fn patience(self, polls: u32) -> Self {
-        Emulator { patience: polls, ..self }
+    /// For how long a cluster's threads may do nothing but poll, before that counts as a livelock;
+    /// 20 seconds by default.
+    pub fn patience(self, patience: Duration) -> Self {
+        Emulator { patience, ..self }
     }
 
     /// Without the synchronisation at `site`: whoever comes there goes on as if it weren't

@@ -2,7 +2,8 @@
 
 use crate::{
     fault::fault,
-    machine::{self, Site},
+    machine::{self, Machine, Site},
+    polling,
 };
 use std::panic::Location;
 
@@ -39,16 +40,24 @@ pub(crate) fn check(address: *const u8, len: usize, at: Site) {
     if !(address as usize).is_multiple_of(len) {
         fault!(at, Misaligned, "access to global memory at {address:p}, not a multiple of {len}");
     }
-    check_range(address, len, at);
+    let spins = machine::with(|m| {
+        check_buffers(m, address, len, at);
+        m.polling.spins_at(address as usize)
+    });
+    if spins {
+        polling::poll(at);
+    }
 }
 
 /// Faults unless `len` bytes at `address` are within a buffer.
-#[inline]
 pub(crate) fn check_range(address: *const u8, len: usize, at: Site) {
-    machine::with(|m| {
-        if !m.buffers.contain(address as usize, len) {
-            let place = m.buffers.describe(address as usize, len);
-            fault!(at, OutOfBounds, "access to global memory: {place}");
-        }
-    });
+    machine::with(|m| check_buffers(m, address, len, at));
+}
+
+#[inline]
+fn check_buffers(m: &mut Machine, address: *const u8, len: usize, at: Site) {
+    if !m.buffers.contain(address as usize, len) {
+        let place = m.buffers.describe(address as usize, len);
+        fault!(at, OutOfBounds, "access to global memory: {place}");
+    }
 }

@@ -49,8 +49,9 @@
 //!
 //! - Speed, registers, bank conflicts and occupancy are not modelled; sums are in order, and
 //!   functions exact, so that results differ from a GPU's by rounding.
-//! - Blocks that wait for each other outside of a cluster may hang: each cluster runs to its end
-//!   on its OS thread. Loops that poll must call [`thread::poll`].
+//! - Each cluster runs to its end on its OS thread, so clusters that wait for each other get on only
+//!   while they happen to run at the same time; else the wait is reported as a livelock, after
+//!   [`Emulator::patience`]. Loops that poll should call [`thread::poll`].
 //! - A collective is judged by its place in the source: two iterations of a loop look alike.
 //! - The race check keeps the last four accesses to each 8-byte word, and can miss one beyond.
 //! - In debug builds Rust's own check of a null or misaligned pointer aborts the process, where the
@@ -66,6 +67,7 @@ mod launch;
 mod machine;
 mod order;
 mod panics;
+mod polling;
 mod ready;
 mod registry;
 mod rendezvous;

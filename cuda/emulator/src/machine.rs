@@ -11,6 +11,7 @@ use crate::{
     fault::fault,
     mbarrier::Mbarrier,
     order::Order,
+    polling::Polling,
     ready::Ready,
     registry::Buffers,
     rendezvous::Rendezvous,
@@ -81,8 +82,7 @@ pub(crate) struct Machine {
     /// By rank.
     pub blocks: Vec<Block>,
     pub ready: Ready,
-    /// How many times in a row threads have only polled.
-    pub polls: u32,
+    pub polling: Polling,
     pub order: Order,
     /// Collectives that wait for threads, by the first warp of their scope.
     pub meetings: Vec<Vec<Rendezvous>>,
@@ -130,7 +130,7 @@ impl Machine {
             threads: (0..blocks * stride).map(thread).collect(),
             blocks: (0..blocks).map(block).collect(),
             ready: Ready::default(),
-            polls: 0,
+            polling: Polling::default(),
             order: Order::default(),
             meetings: (0..warps).map(|_| Vec::new()).collect(),
             spare_seats: Vec::new(),
@@ -149,7 +149,8 @@ impl Machine {
         let (stride, live, options) = (self.stride, self.block_threads, &self.options);
         let clusters = Dim3 { x: self.config.grid.x / self.config.cluster, ..self.config.grid };
         let first = clusters.at(cluster);
-        (self.current, self.polls) = (None, 0);
+        self.current = None;
+        self.polling = Polling::default();
         for (rank, block) in self.blocks.iter_mut().enumerate() {
             block.idx = Dim3 { x: first.x * self.config.cluster + rank as u32, ..first };
             block.live = live;
@@ -208,7 +209,7 @@ impl Machine {
     pub fn wake(&mut self, thread: usize) {
         debug_assert!(!matches!(self.threads[thread].wait, Wait::Nothing | Wait::Exited));
         self.threads[thread].wait = Wait::Nothing;
-        self.polls = 0;
+        self.polling.interrupt();
         self.ready.push(thread);
     }
 

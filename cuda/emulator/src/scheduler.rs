@@ -105,6 +105,7 @@ fn exit(m: &mut Machine, t: usize) {
     (m.threads[t].wait, m.threads[t].at) = (Wait::Exited, None);
     let rank = m.threads[t].rank;
     m.blocks[rank].live -= 1;
+    m.polling.interrupt();
     if m.blocks[rank].live == 0 && m.order.on() {
         m.check_visits(rank);
     }

@@ -4,6 +4,7 @@ use crate::{
     fault::fault,
     machine::{self, Site},
     order::By,
+    polling,
     shared_memory::{BASE, is_of_cluster},
 };
 use std::{mem::MaybeUninit, panic::Location};
@@ -44,14 +45,18 @@ fn check_own(addr: u32, at: Site) {
 #[inline]
 pub(crate) fn load_any<T: Copy>(addr: u32, at: Site) -> T {
     let mut value = MaybeUninit::<T>::uninit();
-    machine::with(|m| {
+    let spins = machine::with(|m| {
         let by = By::Thread(m.me());
         let from = m.smem_read(by, addr, size_of::<T>(), size_of::<T>(), at);
         // SAFETY: `from` holds as many bytes as the value has.
         unsafe {
             value.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(from.as_ptr(), from.len())
         };
+        m.polling.spins_at(addr as usize)
     });
+    if spins {
+        polling::poll(at);
+    }
     // SAFETY: filled with what was stored as plain data.
     unsafe { value.assume_init() }
 }

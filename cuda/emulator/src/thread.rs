@@ -1,6 +1,6 @@
 //! Who and where a thread is.
 
-use crate::{fault::fault, machine, tma};
+use crate::{machine, polling};
 use cuda_launch::Dim3;
 use std::panic::Location;
 
@@ -29,36 +29,9 @@ pub fn linear() -> u32 {
     machine::with(|m| m.number(m.me()) as u32)
 }
 
-/// A turn of a loop that polls memory: lets the others run.
+/// A turn of a loop that polls memory: lets the others run. Loops that load one address again and
+/// again through this crate get there by themselves, if less often.
 #[track_caller]
 pub fn poll() {
-    let at = Location::caller();
-    machine::with(|m| {
-        m.polls += 1;
-        if m.polls > 4 * m.threads.len() as u32 && !tma::progress(m) && m.polls > m.options.patience
-        {
-            fault!(
-                at,
-                Livelock,
-                "livelock: the cluster has polled {} times, and nothing else happened",
-                m.polls
-            );
-        }
-    });
-    machine::step_aside();
-}
-
-/// `ex2.approx.f32`, for kernels, which have no std.
-pub fn exp2(x: f32) -> f32 {
-    x.exp2()
-}
-
-/// `tanh.approx.f32`, for kernels, which have no std.
-pub fn tanh(x: f32) -> f32 {
-    x.tanh()
-}
-
-/// `lg2.approx.f32`, for kernels, which have no std.
-pub fn log2(x: f32) -> f32 {
-    x.log2()
+    polling::poll(Location::caller());
 }

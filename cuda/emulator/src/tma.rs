@@ -216,7 +216,7 @@ pub(crate) fn progress(m: &mut Machine) -> bool {
     }
     let i = m.ready.random.below(m.bulk.len());
     m.bulk.swap_remove(i).perform(m);
-    m.polls = 0;
+    m.polling.interrupt();
     true
 }
 
