@@ -105,11 +105,11 @@ macro_rules! mbarriers {
 }
 
 mbarriers! {
-    /// [`hand_over`], which polls on this architecture.
+    /// `hand_over`, which polls on this architecture.
     mbarrier_test, "sm_80", mbarrier::arrive;
-    /// [`hand_over`], which sleeps in the instruction on this architecture.
+    /// `hand_over`, which sleeps in the instruction on this architecture.
     mbarrier_wait, "sm_90", mbarrier::arrive;
-    /// [`hand_over`], with an arrival that could announce bytes of copies, and announces none.
+    /// `hand_over`, with an arrival that could announce bytes of copies, and announces none.
     mbarrier_expect, "sm_90a", (|full| {
         fence::proxy_async();
         mbarrier::arrive_expect_tx(full, 0)

@@ -12,7 +12,7 @@ pub unsafe fn cluster_ranks(to: *mut [u32; 2]) {
 
 macro_rules! exchanges {
     ($($kernel:ident: $T:ty;)*) => {$(
-        /// Each thread's value through [`exchange`].
+        /// Each thread's value through `exchange`.
         #[kernel(launch_bounds(32, 1), arch = "sm_90")]
         pub unsafe fn $kernel(from: *const $T, to: *mut [$T; 2]) {
             // SAFETY: promised by this kernel's caller.

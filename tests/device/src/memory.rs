@@ -4,14 +4,14 @@ use cuda_std::{Value, global, kernel, shared, thread};
 
 macro_rules! memory {
     ($($kernel:ident, $conditional:ident: $T:ty;)*) => {$(
-        /// Each thread's value through [`pass_on`].
+        /// Each thread's value through `pass_on`.
         #[kernel(launch_bounds(64, 1))]
         pub unsafe fn $kernel(from: *const $T, to: *mut $T) {
             // SAFETY: promised by this kernel's caller.
             unsafe { pass_on(from, to) }
         }
 
-        /// The values of some threads through [`pass_on_some`].
+        /// The values of some threads through `pass_on_some`.
         #[kernel(launch_bounds(64, 1))]
         pub unsafe fn $conditional(from: *const $T, otherwise: *const $T, to: *mut $T, some: u32) {
             // SAFETY: promised by this kernel's caller.
