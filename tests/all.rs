@@ -3,5 +3,6 @@
 
 mod conformance;
 mod emulator;
+mod examples;
 mod host;
 mod softmax;

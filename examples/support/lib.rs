@@ -1,1 +1,13 @@
 //! What the examples share.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`tensor_file`] | reading and writing safetensors |
+//! | [`device`] | the choice between a GPU and the emulator |
+//! | [`softmax`] | a softmax of tensors from a file, compared with the reference, and its time |
+//! | [`shipped`] | the input that ships with the examples |
+
+pub mod device;
+pub mod shipped;
+pub mod softmax;
+pub mod tensor_file;

@@ -91,8 +91,9 @@ impl fmt::Display for Explanation {
         if self.launches.len() != 1 {
             write!(f, "; {} launches", self.launches.len())?;
         }
-        for (tile, reason) in &self.not_eligible {
-            write!(f, "; not {tile}: {reason}")?;
+        for alike in self.not_eligible.chunk_by(|(_, a), (_, b)| a == b) {
+            let tiles: Vec<_> = alike.iter().map(|(tile, _)| *tile).collect();
+            write!(f, "; not {}: {}", tiles.join(", "), alike[0].1)?;
         }
         Ok(())
     }

@@ -1,0 +1,3 @@
+//! What the examples do, on every backend.
+
+mod softmax;
