@@ -68,3 +68,8 @@ pub use tensor::Tensor;
 
 #[cfg(feature = "emulator")]
 pub use cuda_emulator::Emulator;
+
+// The Rust examples in the README are tests of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
