@@ -85,7 +85,7 @@ fn buffers_have_an_end() {
         let kernel = &broken::global_beyond_the_end;
         let found = fault(&emulator, kernel, config(38, 0), (buffer.as_mut_ptr(),));
         check_fault(&found, FaultKind::OutOfBounds, "global store", 0, 37);
-        assert!(found.message().contains("0 beyond the buffer of 148 bytes"), "{found}");
+        assert!(found.message().contains("0 past the end of the buffer of 148 bytes"), "{found}");
         run(&emulator, kernel, config(37, 0), (buffer.as_mut_ptr(),));
         assert_eq!(buffer[..], [1.; 37]);
     }
@@ -97,7 +97,7 @@ fn vectors_end_within_a_buffer() {
     let kernel = &broken::global_vector_beyond_the_end;
     let fault = fault(&Emulator::default(), kernel, config(4, 0), (buffer.as_ptr(),));
     check_fault(&fault, FaultKind::OutOfBounds, "vector", 0, 3);
-    assert!(fault.message().contains("are 8 too many"), "{fault}");
+    assert!(fault.message().contains("go 8 past the end"), "{fault}");
 }
 
 #[test]

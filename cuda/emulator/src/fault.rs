@@ -125,18 +125,19 @@ impl fmt::Display for Fault {
         let Report { kernel, seed, block, thread, location, message, .. } = &*self.0;
         write!(f, "{kernel}: ")?;
         if let Some(block) = block {
-            write!(f, "block {block} ")?;
+            write!(f, "block {block}")?;
+            if let Some(thread) = thread {
+                write!(f, " thread {thread}")?;
+            }
+            if let Some(location) = location {
+                write!(f, " at {location}")?;
+            }
+            if let Some(seed) = seed {
+                write!(f, " (seed {seed})")?;
+            }
+            f.write_str(": ")?;
         }
-        if let Some(thread) = thread {
-            write!(f, "thread {thread} ")?;
-        }
-        if let Some(location) = location {
-            write!(f, "at {location} ")?;
-        }
-        if let Some(seed) = seed {
-            write!(f, "(seed {seed}) ")?;
-        }
-        write!(f, "{message}")
+        f.write_str(message)
     }
 }
 

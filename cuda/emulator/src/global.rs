@@ -38,7 +38,11 @@ pub unsafe fn store<T: Copy>(to: *mut T, value: T) {
 #[inline]
 pub(crate) fn check(address: *const u8, len: usize, at: Site) {
     if !(address as usize).is_multiple_of(len) {
-        fault!(at, Misaligned, "access to global memory at {address:p}, not a multiple of {len}");
+        fault!(
+            at,
+            Misaligned,
+            "misaligned access to global memory: {address:p} isn't a multiple of {len}"
+        );
     }
     let spins = machine::with(|m| {
         check_buffers(m, address, len, at);
@@ -58,6 +62,6 @@ pub(crate) fn check_range(address: *const u8, len: usize, at: Site) {
 fn check_buffers(m: &mut Machine, address: *const u8, len: usize, at: Site) {
     if !m.buffers.contain(address as usize, len) {
         let place = m.buffers.describe(address as usize, len);
-        fault!(at, OutOfBounds, "access to global memory: {place}");
+        fault!(at, OutOfBounds, "access to global memory that is in no buffer: {place}");
     }
 }

@@ -45,7 +45,9 @@ pub enum LaunchError {
         block: Dim3,
     },
     /// The block has more threads than the kernel is compiled for, or than CUDA allows.
-    #[error("the block {block} is too large: at most {limit} threads, and 64 along z")]
+    #[error(
+        "the block {block} is too large: at most {limit} threads (the launch bounds), 64 along z"
+    )]
     BlockTooLarge {
         /// The block.
         block: Dim3,

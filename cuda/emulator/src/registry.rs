@@ -82,20 +82,16 @@ impl Buffers {
             |e: &Extent| format!("the buffer of {} bytes at {:#x}", e.end - e.start, e.start);
         match (before, after) {
             (Some(e), _) if address < e.end => {
-                format!(
-                    "{bytes} are {} too many for the end of {}",
-                    address + len - e.end,
-                    name(&e)
-                )
+                format!("{bytes} go {} past the end of {}", address + len - e.end, name(&e))
             }
-            (Some(e), None) => format!("{bytes} are {} beyond {}", address - e.end, name(&e)),
+            (Some(e), None) => format!("{bytes}, {} past the end of {}", address - e.end, name(&e)),
             (Some(e), Some(next)) if address - e.end <= next.start - address => {
-                format!("{bytes} are {} beyond {}", address - e.end, name(&e))
+                format!("{bytes}, {} past the end of {}", address - e.end, name(&e))
             }
             (_, Some(next)) => {
-                format!("{bytes} are {} before {}", next.start - address, name(next))
+                format!("{bytes}, {} before {}", next.start - address, name(next))
             }
-            (None, None) => format!("{bytes} are not near any buffer"),
+            (None, None) => format!("{bytes}, near none"),
         }
     }
 }

@@ -98,7 +98,11 @@ impl Machine {
     fn locate(&self, home: usize, addr: u32, len: usize, align: usize, at: Site) -> Place {
         if !(addr as usize).is_multiple_of(align) {
             let place = self.place_name(addr);
-            fault!(at, Misaligned, "access to shared memory at {place}, not a multiple of {align}");
+            fault!(
+                at,
+                Misaligned,
+                "misaligned access to shared memory: {place} isn't a multiple of {align}"
+            );
         }
         let rank = match addr >> WINDOW_BITS {
             0 => home,
