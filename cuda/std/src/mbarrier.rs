@@ -97,7 +97,7 @@ pub unsafe fn test(addr: u32, parity: u32) -> bool {
 /// visible.
 ///
 /// # Safety
-/// As for [`test`].
+/// As for [`test()`].
 #[inline(always)]
 #[track_caller]
 pub unsafe fn wait(addr: u32, parity: u32) {
