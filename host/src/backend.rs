@@ -84,7 +84,8 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     /// As [`Backend::copy_from_host`].
     unsafe fn fill(&self, to: u64, value: u8, bytes: usize) -> Result<()>;
 
-    fn create_stream(&self) -> Result<StreamHandle>;
+    /// A stream; the default stream and it wait for each other, or not.
+    fn create_stream(&self, blocking: bool) -> Result<StreamHandle>;
 
     /// # Safety
     /// The stream must be from [`Backend::create_stream`], and not used again.

@@ -84,7 +84,7 @@ impl Backend for Emulated {
         Ok(())
     }
 
-    fn create_stream(&self) -> Result<StreamHandle> {
+    fn create_stream(&self, _: bool) -> Result<StreamHandle> {
         Ok(StreamHandle::DEFAULT)
     }
 

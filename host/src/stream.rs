@@ -33,13 +33,26 @@ impl Drop for Owner {
 }
 
 impl Stream {
-    /// A new stream, which waits for the default stream's work and which the default stream waits
-    /// for. Graphs can be captured from it.
+    /// A new stream that waits for the default stream's work, as the default stream does for its.
     ///
     /// # Errors
     /// The driver cannot make one.
     pub fn new(device: &Device) -> Result<Self> {
-        let handle = device.backend().create_stream()?;
+        Self::owned(device, true)
+    }
+
+    /// A new stream that nothing but its own order orders: what it does must be waited for before
+    /// the host reads it or another stream uses it. Graphs are captured from such a stream: while
+    /// one is captured from any other, CUDA forbids all use of the default stream.
+    ///
+    /// # Errors
+    /// The driver cannot make one.
+    pub fn non_blocking(device: &Device) -> Result<Self> {
+        Self::owned(device, false)
+    }
+
+    fn owned(device: &Device, blocking: bool) -> Result<Self> {
+        let handle = device.backend().create_stream(blocking)?;
         let owner = Arc::new(Owner { device: device.clone(), handle });
         Ok(Stream { device: device.clone(), handle, _owner: Some(owner) })
     }

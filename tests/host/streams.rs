@@ -130,7 +130,7 @@ fn a_captured_launch_runs_when_its_graph_does() {
             return;
         }
         device.prepare(&["memory_u32"]).unwrap();
-        let stream = Stream::new(device).unwrap();
+        let stream = Stream::non_blocking(device).unwrap();
         let from = device.upload(&[1u8; 256], &[256]).unwrap();
         let to = Buffer::<u32>::new(device, &[0; 256]);
         let config = LaunchConfig::new(1, 64).shared_bytes(64 * 4);
@@ -162,7 +162,7 @@ fn a_kernel_is_not_loaded_during_a_capture() {
     for device in support::gpus() {
         let ptx = empty_entry("7.0", "not_prepared");
         let device = device.with_library(library(&[("not_prepared", &ptx)]));
-        let stream = Stream::new(&device).unwrap();
+        let stream = Stream::non_blocking(&device).unwrap();
         // SAFETY: the kernel touches no memory.
         let launch = || unsafe { stream.launch(&not_prepared, LaunchConfig::new(1, 32), ()) };
         let mut result = Ok(());
@@ -181,7 +181,7 @@ fn a_kernel_is_not_loaded_during_a_capture() {
 #[test]
 fn memory_can_be_had_while_a_graph_is_captured() {
     for device in support::gpus() {
-        let stream = Stream::new(&device).unwrap();
+        let stream = Stream::non_blocking(&device).unwrap();
         capture(&stream, || drop(device.empty::<f32>(&[1000]).unwrap()));
     }
 }

@@ -34,6 +34,9 @@ pub const JIT_ERROR_LOG_BUFFER: c_int = 5;
 /// `CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES`.
 pub const JIT_ERROR_LOG_BUFFER_SIZE_BYTES: c_int = 6;
 
+/// `CU_STREAM_NON_BLOCKING`.
+pub const STREAM_NON_BLOCKING: c_uint = 1;
+
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`.
 pub const CAPTURE_MODE_RELAXED: c_int = 2;
 

@@ -138,8 +138,8 @@ impl Backend for Cuda {
         unsafe { memory::fill(&self.context, to, value, bytes) }
     }
 
-    fn create_stream(&self) -> Result<StreamHandle> {
-        streams::create(&self.context)
+    fn create_stream(&self, blocking: bool) -> Result<StreamHandle> {
+        streams::create(&self.context, blocking)
     }
 
     unsafe fn destroy_stream(&self, stream: StreamHandle) {

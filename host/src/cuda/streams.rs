@@ -5,11 +5,12 @@ use crate::{Result, backend::StreamHandle};
 use cuda_driver::calls;
 use std::ptr::null_mut;
 
-pub(crate) fn create(context: &PrimaryContext) -> Result<StreamHandle> {
+pub(crate) fn create(context: &PrimaryContext, blocking: bool) -> Result<StreamHandle> {
     let _current = context.enter()?;
+    let flags = if blocking { 0 } else { calls::STREAM_NON_BLOCKING };
     let mut stream = null_mut();
     // SAFETY: writes one handle.
-    check("cuStreamCreate", unsafe { calls::cuStreamCreate(&mut stream, 0) })?;
+    check("cuStreamCreate", unsafe { calls::cuStreamCreate(&mut stream, flags) })?;
     Ok(StreamHandle(stream))
 }
 

@@ -4,7 +4,7 @@ use fused_attention::Device;
 
 fn main() {
     let (count, worst) = external::check_devices().expect("a device that is there works");
-    assert_eq!(worst, 0.0);
+    assert!(worst < 1e-6, "{worst} from the reference");
     let names: Vec<_> = Device::available().iter().map(Device::to_string).collect();
     println!("fused-attention: {count} devices: {}", names.join(", "));
     assert_eq!(cfg!(feature = "emulator"), names.iter().any(|name| name.contains("emulator")));
