@@ -212,13 +212,13 @@ fn threads_may_launch_a_kernel_for_the_first_time_together() {
         let start = Barrier::new(8);
         std::thread::scope(|scope| {
             for thread in 0..8u32 {
+                let input: Vec<f32> = (0..64).map(|i| (i + 64 * thread) as f32).collect();
+                let from = Buffer::new(device, &input);
+                let to = Buffer::empty(device, 4 * 64);
+                let config = LaunchConfig::new(1, 64).shared_bytes(64 * 4);
+                let stream = Stream::new(device).unwrap();
                 let start = &start;
                 scope.spawn(move || {
-                    let input: Vec<f32> = (0..64).map(|i| (i + 64 * thread) as f32).collect();
-                    let from = Buffer::new(device, &input);
-                    let to = Buffer::empty(device, 4 * 64);
-                    let config = LaunchConfig::new(1, 64).shared_bytes(64 * 4);
-                    let stream = Stream::new(device).unwrap();
                     start.wait();
                     let args = (from.pointer(), to.pointer_mut());
                     // SAFETY: an element for each thread, and four.

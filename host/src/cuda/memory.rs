@@ -103,6 +103,7 @@ fn in_default_stream(
     enqueue: impl FnOnce() -> calls::Status,
 ) -> Result<()> {
     let _current = context.enter()?;
+    let _relaxed = RelaxedCapture::begin();
     check(call, enqueue())?;
     streams::synchronize(context, StreamHandle::DEFAULT)
 }

@@ -7,6 +7,7 @@ use std::ptr::null_mut;
 
 pub(crate) fn create(context: &PrimaryContext, blocking: bool) -> Result<StreamHandle> {
     let _current = context.enter()?;
+    let _relaxed = RelaxedCapture::begin();
     let flags = if blocking { 0 } else { calls::STREAM_NON_BLOCKING };
     let mut stream = null_mut();
     // SAFETY: writes one handle.
@@ -18,6 +19,7 @@ pub(crate) fn create(context: &PrimaryContext, blocking: bool) -> Result<StreamH
 /// The stream must be from [`create`], and not used again.
 pub(crate) unsafe fn destroy(context: &PrimaryContext, stream: StreamHandle) {
     if let Ok(_current) = context.enter() {
+        let _relaxed = RelaxedCapture::begin();
         // SAFETY: promised. What is enqueued still runs; where this fails, the context is broken.
         unsafe { calls::cuStreamDestroy_v2(stream.0) };
     }
@@ -40,6 +42,7 @@ pub(crate) unsafe fn is_of(context: &PrimaryContext, stream: StreamHandle) -> Re
 
 pub(crate) fn synchronize(context: &PrimaryContext, stream: StreamHandle) -> Result<()> {
     let _current = context.enter()?;
+    let _relaxed = RelaxedCapture::begin();
     // SAFETY: a stream of this context.
     check("cuStreamSynchronize", unsafe { calls::cuStreamSynchronize(stream.0) })
 }
@@ -56,8 +59,8 @@ pub(crate) fn is_capturing(context: &PrimaryContext, stream: StreamHandle) -> Re
     Ok(status != 0)
 }
 
-/// Lets this thread allocate, free and load while another one captures a graph. None of these is
-/// an operation of a stream, so no graph misses them.
+/// Lets this thread allocate, copy, load and wait while a graph is captured, here or in another
+/// thread. CUDA forbids what might depend on the capture; nothing here does.
 #[must_use]
 pub(crate) struct RelaxedCapture {
     before: i32,
