@@ -128,6 +128,17 @@ pub unsafe fn divergent_shuffle() {
     };
 }
 
+/// Half a warp shuffles words, half double words.
+#[kernel(launch_bounds(128, 1))]
+pub unsafe fn shuffle_of_two_sizes() {
+    let lane = t() % 32;
+    if lane < 16 {
+        warp::shuffle("shfl.sync.bfly", !0, 1u32, lane ^ 1);
+    } else {
+        warp::shuffle("shfl.sync.bfly", !0, 1u64, lane ^ 1); // blame: double word
+    }
+}
+
 /// A lane that its own mask leaves out.
 #[kernel(launch_bounds(128, 1))]
 pub unsafe fn shuffle_without_oneself() {

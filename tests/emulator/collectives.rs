@@ -18,6 +18,13 @@ fn lanes_at_different_shuffles_have_diverged() {
 }
 
 #[test]
+fn lanes_of_a_shuffle_bring_values_of_one_size() {
+    let config = LaunchConfig::new(1, 32);
+    let found = fault(&Emulator::default(), &broken::shuffle_of_two_sizes, config, ());
+    check_fault(&found, FaultKind::Divergence, "double word", 0, 16);
+}
+
+#[test]
 fn a_lane_is_in_its_own_mask() {
     let config = LaunchConfig::new(1, 32);
     let found = fault(&Emulator::default(), &broken::shuffle_without_oneself, config, ());

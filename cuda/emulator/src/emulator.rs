@@ -22,7 +22,7 @@ pub enum AsyncTiming {
     Eager,
     /// As late as the kernel's waits allow.
     Late,
-    /// At any time in between.
+    /// By chance: some at once, some late, and bulk copies at any time in between.
     Random,
 }
 

@@ -46,6 +46,8 @@ pub(crate) struct Rendezvous {
     what: Collective,
     arrived: u128,
     seats: Vec<*mut ()>,
+    /// Bytes of everybody's operands.
+    size: usize,
 }
 
 struct Seat<T> {
@@ -67,6 +69,11 @@ impl<T> Peers<T> {
             .then(|| unsafe { &mut (*self.seats[lane].cast::<Seat<T>>()).item })
     }
 
+    /// The operands of `lane`, which must take part.
+    pub fn of(&mut self, lane: usize) -> &mut T {
+        self.get(lane).expect("the lane takes part")
+    }
+
     pub fn lanes(&self) -> impl Iterator<Item = usize> + Clone + use<T> {
         let mut rest = self.present;
         std::iter::from_fn(move || {
@@ -85,7 +92,7 @@ pub(crate) fn meet<T: Copy>(
 ) -> T {
     let mut seat = Seat { item, served: false };
     let here = (&raw mut seat).cast();
-    let mut mine = machine::with(|m| arrive(m, what, here));
+    let mut mine = machine::with(|m| arrive(m, what, here, size_of::<T>()));
     loop {
         match mine {
             Some((arrived, seats)) => {
@@ -123,7 +130,7 @@ pub(crate) fn meet<T: Copy>(
 
 type Complete = Option<(u128, Vec<*mut ()>)>;
 
-fn arrive(m: &mut Machine, what: Collective, seat: *mut ()) -> Complete {
+fn arrive(m: &mut Machine, what: Collective, seat: *mut (), size: usize) -> Complete {
     let Collective { name, at, first, mask, .. } = what;
     let lane = m.me() - first;
     if mask >> lane & 1 == 0 {
@@ -135,7 +142,8 @@ fn arrive(m: &mut Machine, what: Collective, seat: *mut ()) -> Complete {
             fault!(
                 at,
                 Divergence,
-                "divergence: lane {lane} is at {name}, mask {mask:#x}, while lanes {:#x} of its warp wait in {}, mask {:#x}, at {}",
+                "divergence: lane {lane} is at {name}, mask {mask:#x}, while lanes {:#x} of its \
+                 warp wait in {}, mask {:#x}, at {}",
                 other.arrived,
                 other.what.name,
                 other.what.mask,
@@ -146,9 +154,17 @@ fn arrive(m: &mut Machine, what: Collective, seat: *mut ()) -> Complete {
     let i = pending.iter().position(|r| r.what.matches(&what)).unwrap_or_else(|| {
         let mut seats = m.spare_seats.pop().unwrap_or_default();
         seats.resize(128, ptr::null_mut());
-        pending.push(Rendezvous { what, arrived: 0, seats });
+        pending.push(Rendezvous { what, arrived: 0, seats, size });
         pending.len() - 1
     });
+    if pending[i].size != size {
+        let (other, theirs) = (pending[i].what.at, pending[i].size);
+        fault!(
+            at,
+            Divergence,
+            "divergence: lane {lane} brings {size} bytes to {name}, others {theirs} at {other}"
+        );
+    }
     pending[i].arrived |= 1 << lane;
     pending[i].seats[lane] = seat;
     if pending[i].arrived == mask {
@@ -167,7 +183,7 @@ fn complete(m: &mut Machine, first: usize) -> Complete {
         r.arrived >> lane & 1 == 1 && r.what.mask & !gone == r.arrived
     })?;
     let gone = gone(m, first);
-    let Rendezvous { what, arrived, seats } = m.meetings[first / 32].swap_remove(i);
+    let Rendezvous { what, arrived, seats, .. } = m.meetings[first / 32].swap_remove(i);
     if what.aligned {
         let (name, exited) = (what.name, what.mask & gone);
         fault!(what.at, Divergence, "{name}: lanes {exited:#x} of its warp have exited");

@@ -27,7 +27,7 @@ pub fn shuffle<T: Copy>(name: &'static str, mask: u32, value: T, source: u32) ->
     let what = collective(name, mask);
     let (.., result) = meet(what, (value, source as usize, value), |_, peers| {
         for lane in peers.lanes() {
-            let (_, source, _) = *peers.get(lane).unwrap();
+            let (_, source, _) = *peers.of(lane);
             let Some((value, ..)) = peers.get(source).copied() else {
                 fault!(
                     what.at,
@@ -35,7 +35,7 @@ pub fn shuffle<T: Copy>(name: &'static str, mask: u32, value: T, source: u32) ->
                     "{name}: lane {lane} reads from lane {source}, which doesn't take part"
                 );
             };
-            peers.get(lane).unwrap().2 = value;
+            peers.of(lane).2 = value;
         }
     });
     result
@@ -45,9 +45,8 @@ pub fn shuffle<T: Copy>(name: &'static str, mask: u32, value: T, source: u32) ->
 #[track_caller]
 pub fn ballot(mask: u32, predicate: bool) -> u32 {
     let (_, votes) = meet(collective("vote.sync.ballot", mask), (predicate, 0), |_, peers| {
-        let votes =
-            peers.lanes().fold(0, |v, lane| v | (peers.get(lane).unwrap().0 as u32) << lane);
-        peers.lanes().for_each(|lane| peers.get(lane).unwrap().1 = votes);
+        let votes = peers.lanes().fold(0, |v, lane| v | (peers.of(lane).0 as u32) << lane);
+        peers.lanes().for_each(|lane| peers.of(lane).1 = votes);
     });
     votes
 }
@@ -56,9 +55,10 @@ pub fn ballot(mask: u32, predicate: bool) -> u32 {
 #[track_caller]
 pub fn reduce(name: &'static str, mask: u32, value: u32, f: fn(u32, u32) -> u32) -> u32 {
     meet(collective(name, mask), value, |_, peers| {
-        let all = peers.lanes().map(|lane| *peers.get(lane).unwrap());
-        let total = all.collect::<Vec<_>>().into_iter().reduce(f).unwrap();
-        peers.lanes().for_each(|lane| *peers.get(lane).unwrap() = total);
+        let mut lanes = peers.lanes();
+        let first = lanes.next().map_or(value, |lane| *peers.of(lane));
+        let total = lanes.fold(first, |total, lane| f(total, *peers.of(lane)));
+        peers.lanes().for_each(|lane| *peers.of(lane) = total);
     })
 }
 
@@ -75,8 +75,9 @@ pub fn sync(mask: u32) {
 #[track_caller]
 pub fn elect(mask: u32) -> bool {
     meet(collective("elect.sync", mask), false, |_, peers| {
-        let leader = peers.lanes().next().unwrap();
-        *peers.get(leader).unwrap() = true;
+        if let Some(leader) = peers.lanes().next() {
+            *peers.of(leader) = true;
+        }
     })
 }
 

@@ -143,13 +143,13 @@ fn issue<const R: usize>(
     };
     let operands = (acc as *mut [f32; R], a, a_shared.descriptor, b_shared.descriptor);
     meet(what, operands, |m, peers| {
-        let (.., da, db) = *peers.get(0).unwrap();
-        if (1..128).any(|t| (peers.get(t).unwrap().2, peers.get(t).unwrap().3) != (da, db)) {
+        let (.., da, db) = *peers.of(0);
+        if (1..128).any(|t| (peers.of(t).2, peers.of(t).3) != (da, db)) {
             fault!(at, Instruction, "wgmma: the threads disagree about the matrix descriptors");
         }
         for warp in 0..4 {
             // SAFETY: the owners of the registers sleep.
-            let registers = |lane| unsafe { &mut *peers.get(warp * 32 + lane).unwrap().0 };
+            let registers = |lane| unsafe { &mut *peers.of(warp * 32 + lane).0 };
             let core = &mut m.tensor_cores[first / 32 + warp];
             let tile = core.take(registers, at);
             let group = core.commits[0];
@@ -163,12 +163,12 @@ fn issue<const R: usize>(
             );
             core.last_steps.resize(group + 1, 0);
             core.last_steps[group] = actor.step;
-            let mut fragment = |lane| peers.get(warp * 32 + lane).unwrap().1;
+            let mut fragment = |lane| peers.of(warp * 32 + lane).1;
             let a = match fragment(0) {
                 None => Left::Shared(a_shared),
-                Some(_) => {
-                    Left::Registers(Box::new(std::array::from_fn(|lane| fragment(lane).unwrap())))
-                }
+                Some(_) => Left::Registers(Box::new(std::array::from_fn(|lane| {
+                    fragment(lane).expect("one instruction has one form")
+                }))),
             };
             core.ops.push(Op { group, tile, a, b: b_shared, accumulate, actor, at });
             if m.at_once() {
