@@ -1,7 +1,8 @@
 //! Indices and barriers.
 
-use super::harness::{Buffer, Random, conformance, conformance_from, launch};
+use super::harness::{Buffer, KERNELS, Random, conformance, conformance_from, launch};
 use conformance_kernels::block::*;
+use cuda_ptx::Arch;
 use fused_attention::{Dim3, Kernel, LaunchConfig};
 
 #[test]
@@ -71,4 +72,19 @@ fn mbarriers_hand_over() {
     check_hand_over((8, 0), &mbarrier_test, 64, 32, 256);
     check_hand_over((9, 0), &mbarrier_wait, 64, 32, 256);
     check_hand_over((9, 0), &mbarrier_expect, 64, 32, 256);
+}
+
+#[test]
+fn barriers_between_branches_stay_whole() {
+    let ptx = KERNELS.get(Arch::Sm70, barriers_between_branches.name()).unwrap();
+    assert_eq!(ptx.matches("bar.sync").count(), 2, "a barrier was copied:\n{ptx}");
+    conformance(|device| {
+        let values: Vec<u32> = Random(14).values(2);
+        let (from, to) = (Buffer::new(device, &values), Buffer::empty(device, 64));
+        let args = (from.pointer(), to.pointer_mut());
+        let config = LaunchConfig::new(1, 64).shared_bytes(8);
+        // SAFETY: two elements, one for each thread, and two words of shared memory.
+        unsafe { launch(device, &barriers_between_branches, config, args) };
+        assert_eq!(to.to_vec(), [values[0] ^ values[1]; 64]);
+    });
 }

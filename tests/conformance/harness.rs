@@ -5,7 +5,8 @@ use cuda_std::Value;
 use fused_attention::{Device, Kernel, KernelArgs, LaunchConfig, Launcher, Tensor};
 use std::{fmt::Debug, marker::PhantomData};
 
-static KERNELS: PtxLibrary =
+/// The kernels of `tests/device`, as PTX.
+pub static KERNELS: PtxLibrary =
     PtxLibrary::new(include_bytes!(concat!(env!("OUT_DIR"), "/ptx.archive")));
 
 /// Runs a test on every backend.

@@ -93,6 +93,26 @@ pub unsafe fn named_barriers(from: *const u32, to: *mut u32, rounds: u32) {
     }
 }
 
+/// Barriers between branches on one condition: what a compiler that thinks it may copy a barrier
+/// moves into both branches. Each thread gets the first two elements' exclusive or.
+#[kernel(launch_bounds(64, 1))]
+pub unsafe fn barriers_between_branches(from: *const u32, to: *mut u32) {
+    let (i, slots) = (thread_idx_x(), shared::dynamic());
+    // SAFETY: whole warps of 64 threads; 8 bytes of shared memory, ordered by the barriers.
+    unsafe {
+        if i == 0 {
+            shared::store(slots, global::load_cached(from));
+        }
+        block::barrier_sync(1, 64);
+        if i == 0 {
+            let first: u32 = shared::load(slots);
+            shared::store(slots + 4, first ^ global::load_cached(from.add(1)));
+        }
+        block::barrier_sync(1, 64);
+        global::store(to.add(i as usize), shared::load::<u32>(slots + 4));
+    }
+}
+
 macro_rules! mbarriers {
     ($($(#[$doc:meta])* $kernel:ident, $arch:literal, $arrive:expr;)*) => {$(
         $(#[$doc])*
