@@ -73,3 +73,7 @@ pub use cuda_emulator::Emulator;
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+#[cfg(all(doctest, feature = "emulator"))]
+#[doc = include_str!("../../docs/emulator.md")]
+struct EmulatorGuide;
