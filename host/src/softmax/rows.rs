@@ -29,14 +29,14 @@ pub(super) struct RowDimension {
 /// innermost first; with `keep_innermost` the first stays what it is.
 pub(super) fn merge(dimensions: &[RowDimension], keep_innermost: bool) -> Vec<RowDimension> {
     let mut merged: Vec<RowDimension> = Vec::with_capacity(dimensions.len());
+    // The first dimension that others may be merged into.
+    let free = usize::from(keep_innermost);
     for (i, dimension) in dimensions.iter().enumerate() {
-        let fixed = keep_innermost && i == 0;
-        if dimension.size == 1 && !fixed {
+        if dimension.size == 1 && i >= free {
             continue;
         }
-        let inner = merged.last_mut().filter(|_| !(keep_innermost && i > 0) || i > 1);
-        match inner {
-            Some(inner) if !fixed && continues(inner, dimension) => inner.size *= dimension.size,
+        match merged.get_mut(free..).and_then(<[_]>::last_mut) {
+            Some(inner) if continues(inner, dimension) => inner.size *= dimension.size,
             _ => merged.push(*dimension),
         }
     }
@@ -159,8 +159,12 @@ mod tests {
     }
 
     fn dimension() -> impl Strategy<Value = RowDimension> {
-        let strides = prop::array::uniform6(prop::sample::select(vec![0i64, 1, 2, 6, 12, 24]));
-        (1u64..5, strides).prop_map(|(size, strides)| RowDimension { size, strides })
+        // Few different strides, so that dimensions often continue one another.
+        let strides = (0usize..4, 0usize..3).prop_map(|(a, b)| {
+            let (a, b) = ([0i64, 1, 2, 4][a], [0i64, 1, 2][b]);
+            [a, a, b, a, b, a]
+        });
+        (1u64..4, strides).prop_map(|(size, strides)| RowDimension { size, strides })
     }
 
     proptest! {
@@ -195,6 +199,15 @@ mod tests {
         });
         let merged = merge(&dimensions.collect::<Vec<_>>(), false);
         assert_eq!(merged, [RowDimension { size: 24, strides: [10, 10, 0, 0, 0, 0] }]);
+    }
+
+    #[test]
+    fn the_innermost_dimension_is_kept_beside_one_of_size_1() {
+        let dimension = |size, stride| RowDimension { size, strides: [stride; OPERANDS] };
+        let dimensions = [dimension(5, 8), dimension(1, 40), dimension(2, 40), dimension(3, 80)];
+        assert_eq!(merge(&dimensions, true), [dimension(5, 8), dimension(6, 40)]);
+        assert_eq!(merge(&dimensions, false), [dimension(30, 8)]);
+        assert_eq!(merge(&dimensions[1..2], true), dimensions[1..2]);
     }
 
     #[test]
