@@ -28,8 +28,10 @@ use crate::{Causal, Dtype, Error, Result};
 pub struct ScaledMaskedSoftmax {
     /// The bits of the scale, so that options can be compared and hashed.
     scale_bits: u64,
+    /// Hide the keys to the right of the diagonal, whatever the window.
+    is_causal: bool,
     pub(super) window_left: i64,
-    pub(super) window_right: i64,
+    window_right: i64,
     pub(super) diagonal: Causal,
     pub(super) tile: Option<&'static str>,
 }
@@ -39,6 +41,7 @@ impl ScaledMaskedSoftmax {
     pub fn new(scale: f64) -> Self {
         ScaledMaskedSoftmax {
             scale_bits: scale.to_bits(),
+            is_causal: false,
             window_left: -1,
             window_right: -1,
             diagonal: Causal::BottomRight,
@@ -51,9 +54,9 @@ impl ScaledMaskedSoftmax {
         f64::from_bits(self.scale_bits)
     }
 
-    /// Hides the keys to the right of the diagonal.
+    /// Hides the keys to the right of the diagonal, beside what a window hides.
     pub fn causal(self, diagonal: Causal) -> Self {
-        ScaledMaskedSoftmax { window_right: 0, diagonal, ..self }
+        ScaledMaskedSoftmax { is_causal: true, diagonal, ..self }
     }
 
     /// Shows only keys from `left` before the diagonal to `right` after it; negative: all on that
@@ -82,9 +85,14 @@ impl ScaledMaskedSoftmax {
         Ok(ScaledMaskedSoftmax { tile: Some(tile.ok_or_else(missing)?), ..self })
     }
 
+    /// How many columns right of the diagonal are visible; negative: all.
+    pub(super) fn columns_right(&self) -> i64 {
+        if self.is_causal { 0 } else { self.window_right }
+    }
+
     /// Whether the query dimension counts for what a row sees.
     pub(super) fn has_diagonal(&self) -> bool {
-        self.window_left >= 0 || self.window_right >= 0
+        self.window_left >= 0 || self.columns_right() >= 0
     }
 }
 

@@ -252,7 +252,7 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
         additive_bank,
         columns,
         window_left: key.options.window_left,
-        window_right: key.options.window_right,
+        window_right: key.options.columns_right(),
         queries: row_shape.last().copied().unwrap_or(1) as u64,
         first_query: 0,
         rows: 0,
