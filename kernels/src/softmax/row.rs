@@ -11,7 +11,7 @@ use super::{
 use crate::numbers::{Accumulator, Element};
 use cuda_std::global;
 
-/// How raw scores become exponents: score = x * factor (+ additive mask), exponent = (score - max)
+/// How inputs become exponents: score = x * factor (+ additive mask), exponent = (score - max)
 /// * coefficient.
 #[derive(Clone, Copy)]
 pub struct Scale<A> {
@@ -24,14 +24,13 @@ pub struct Scale<A> {
 impl<A: Accumulator> Scale<A> {
     /// Reads the problem's scale.
     ///
-    /// Without an additive mask the score is the input with the scale's sign, and the scale's
-    /// magnitude waits until the maximum has been subtracted, so that no product overflows before.
-    /// A scale of 0 makes every finite score 0.
+    /// Without an additive mask the score is half the input with the scale's sign, and the scale's
+    /// magnitude waits until the maximum has been subtracted: no product overflows before, and no
+    /// difference of halves does. A scale of 0 makes every finite score 0.
     ///
     /// # Safety
     /// The problem's scale must be valid.
     #[inline(always)]
-    #[track_caller]
     pub unsafe fn of<K: MaskKind>(problem: &SoftmaxForward) -> Self {
         let mut scale = A::from_f64(problem.scale);
         if !problem.scale_pointer.is_null() {
@@ -41,14 +40,14 @@ impl<A: Accumulator> Scale<A> {
         if K::ADDITIVE {
             return Scale { factor: scale, coefficient: unit };
         }
-        let one = A::from_f64(1.0);
-        if scale > A::ZERO {
-            Scale { factor: one, coefficient: at_most_max(scale * unit) }
-        } else if scale < A::ZERO {
-            let minus_one = A::ZERO - one;
-            Scale { factor: minus_one, coefficient: at_most_max(scale * minus_one * unit) }
+        let half = A::from_f64(0.5);
+        if scale > A::ZERO && scale <= A::MAX {
+            Scale { factor: half, coefficient: at_most_max(scale * (unit + unit)) }
+        } else if scale < A::ZERO && scale >= A::ZERO - A::MAX {
+            let minus_scale = A::ZERO - scale;
+            Scale { factor: A::ZERO - half, coefficient: at_most_max(minus_scale * (unit + unit)) }
         } else {
-            // Zero, or NaN, which spreads to every score.
+            // Zero, or what makes every score but those of 0 infinite, or NaN.
             Scale { factor: scale, coefficient: unit }
         }
     }
@@ -147,7 +146,6 @@ impl<E: Element> Stretch<E> {
     /// # Safety
     /// As for [`Stretch::of`].
     #[inline(always)]
-    #[track_caller]
     pub unsafe fn load<const VECTORS: usize, const ALIGNED: bool>(
         &self,
         thread: u32,
@@ -163,7 +161,6 @@ impl<E: Element> Stretch<E> {
     /// # Safety
     /// As for [`Stretch::of`].
     #[inline(always)]
-    #[track_caller]
     unsafe fn load_vector<const ALIGNED: bool>(&self, column: i32) -> E::Vector {
         let (start, end) = self.visible;
         let last = column + E::LANES as i32;
@@ -189,7 +186,6 @@ impl<E: Element> Stretch<E> {
     /// # Safety
     /// As for [`Stretch::of`].
     #[inline(always)]
-    #[track_caller]
     pub unsafe fn scores<K: MaskKind, const VECTORS: usize, const ALIGNED: bool>(
         &self,
         problem: &SoftmaxForward,
@@ -247,7 +243,6 @@ impl<E: Element> Stretch<E> {
     /// # Safety
     /// As for [`Stretch::of`].
     #[inline(always)]
-    #[track_caller]
     pub unsafe fn store<const VECTORS: usize, const ALIGNED: bool>(
         &self,
         values: [E::Lanes; VECTORS],
@@ -268,7 +263,6 @@ impl<E: Element> Stretch<E> {
     /// # Safety
     /// As for [`Stretch::of`].
     #[inline(always)]
-    #[track_caller]
     unsafe fn store_vector<const ALIGNED: bool>(&self, column: i32, lanes: E::Lanes) {
         let to = self.y.offset(column as isize);
         let last = column + E::LANES as i32;
