@@ -18,7 +18,6 @@ pub const SHARED_BYTES: u32 = 32 * 16;
 /// All threads of the block must call together, full warps only. `scratch` is the address of
 /// [`SHARED_BYTES`] of shared memory, aligned to 8, used once between two block barriers.
 #[inline(always)]
-#[track_caller]
 pub unsafe fn merge<A: Accumulator>(
     of_warp: Statistics<A>,
     coefficient: A,

@@ -16,7 +16,6 @@ pub const SHARED_BYTES: u32 = block::SHARED_BYTES + MAX_BLOCKS * 16;
 /// # Safety
 /// All threads of the cluster must call together, once.
 #[inline(always)]
-#[track_caller]
 pub unsafe fn begin() {
     cluster::arrive();
 }
@@ -31,7 +30,6 @@ pub unsafe fn begin() {
 /// `scratch` is the address of [`SHARED_BYTES`] of shared memory, aligned to 8 and the same in
 /// each block.
 #[inline(always)]
-#[track_caller]
 pub unsafe fn merge<A: Accumulator>(
     of_warp: Statistics<A>,
     coefficient: A,

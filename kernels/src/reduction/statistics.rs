@@ -38,7 +38,6 @@ impl<A: Accumulator> Statistics<A> {
     /// # Safety
     /// All lanes of the warp must call together.
     #[inline(always)]
-    #[track_caller]
     pub unsafe fn merge_warp(self, coefficient: A) -> Self {
         let max = warp::reduce_max(self.max, 32);
         let sum = warp::reduce_sum(self.sum * self.rescale(max, coefficient), 32);

@@ -11,7 +11,6 @@ const ALL_LANES: u32 = !0;
 /// # Safety
 /// All lanes of the warp must call together, with the same `lanes`: a power of two up to 32.
 #[inline(always)]
-#[track_caller]
 pub unsafe fn reduce_max<A: Accumulator>(mut value: A, lanes: u32) -> A {
     let mut distance = lanes / 2;
     while distance > 0 {
@@ -26,7 +25,6 @@ pub unsafe fn reduce_max<A: Accumulator>(mut value: A, lanes: u32) -> A {
 /// # Safety
 /// As for [`reduce_max`].
 #[inline(always)]
-#[track_caller]
 pub unsafe fn reduce_sum<A: Accumulator>(mut value: A, lanes: u32) -> A {
     let mut distance = lanes / 2;
     while distance > 0 {

@@ -31,7 +31,6 @@ use cuda_std::global;
 /// in the threads' registers, and with `ALIGNED` every row begins on a 16-byte boundary and is a
 /// multiple of 16 bytes long.
 #[inline(always)]
-#[track_caller]
 pub unsafe fn forward<
     E: Element,
     K: MaskKind,
@@ -97,7 +96,6 @@ pub fn normalizer<A: Accumulator>(of_row: Statistics<A>, outside_bank: bool) -> 
 /// # Safety
 /// The problem's lse must be null or valid for the row.
 #[inline(always)]
-#[track_caller]
 pub unsafe fn store_lse<A: Accumulator>(
     problem: &SoftmaxForward,
     row: u32,

@@ -26,7 +26,6 @@ use crate::{
 /// # Safety
 /// As for [`super::forward::forward`], but for the length of rows.
 #[inline(always)]
-#[track_caller]
 pub unsafe fn forward_streamed<
     E: Element,
     K: MaskKind,

@@ -59,7 +59,6 @@ impl RowMask {
     /// # Safety
     /// The problem's pointers must be valid for the row.
     #[inline(always)]
-    #[track_caller]
     pub unsafe fn of<K: MaskKind, E: Element>(
         problem: &SoftmaxForward,
         offsets: &RowOffsets,
@@ -78,8 +77,12 @@ impl RowMask {
         let mut index = 0;
         if !problem.bank_index.is_null() {
             let word = global::load_cached(problem.bank_index.offset(offsets.bank_index as isize));
-            mask.outside_bank = word as u32 >= problem.bank_size;
-            index = if mask.outside_bank { 0 } else { word as i64 };
+            if word as u32 >= problem.bank_size {
+                mask.outside_bank = true;
+                mask.end = mask.start;
+                return mask;
+            }
+            index = word as i64;
         }
         if !problem.bytes.is_null() {
             let offset = offsets.bytes + index * problem.bytes_bank;
@@ -109,7 +112,6 @@ impl RowMask {
 /// # Safety
 /// The problem's row lengths must be valid for the row.
 #[inline(always)]
-#[track_caller]
 unsafe fn visible_range(problem: &SoftmaxForward, offsets: &RowOffsets) -> (i64, i64) {
     let mut end = problem.columns as i64;
     if !problem.lengths.is_null() {
@@ -160,7 +162,6 @@ pub fn is_masked(problem: &SoftmaxForward, byte: u64) -> bool {
 /// # Safety
 /// `bytes` must be valid for those columns of the row.
 #[inline(always)]
-#[track_caller]
 pub unsafe fn load_bytes<E: Element, const ALIGNED: bool>(
     bytes: *const u8,
     column: i32,
@@ -190,7 +191,6 @@ pub unsafe fn load_bytes<E: Element, const ALIGNED: bool>(
 /// # Safety
 /// `additive` must be valid for those columns of the row.
 #[inline(always)]
-#[track_caller]
 pub unsafe fn load_additive<E: Element, const ALIGNED: bool>(
     problem: &SoftmaxForward,
     additive: *const u8,
@@ -238,7 +238,6 @@ pub unsafe fn load_additive<E: Element, const ALIGNED: bool>(
 /// # Safety
 /// `additive` must be valid for the column.
 #[inline(always)]
-#[track_caller]
 unsafe fn additive_element<E: Element>(
     additive: *const u8,
     column: i32,

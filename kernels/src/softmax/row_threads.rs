@@ -29,14 +29,12 @@ pub trait RowThreads: Copy {
     ///
     /// # Safety
     /// All threads of the row must call together, once.
-    #[track_caller]
     unsafe fn merge<A: Accumulator>(self, of_warp: Statistics<A>, coefficient: A) -> Statistics<A>;
     /// The statistics of the row's lanes in the calling warp, from each lane's own.
     ///
     /// # Safety
     /// All lanes of the warp must call together.
     #[inline(always)]
-    #[track_caller]
     unsafe fn merge_lanes<A: Accumulator>(
         self,
         of_lane: Statistics<A>,
@@ -107,7 +105,6 @@ impl RowThreads for Block {
         32
     }
     #[inline(always)]
-    #[track_caller]
     unsafe fn merge<A: Accumulator>(self, of_warp: Statistics<A>, coefficient: A) -> Statistics<A> {
         block::merge(of_warp, coefficient, shared::dynamic())
     }
@@ -122,7 +119,6 @@ pub struct Cluster {
 
 impl RowThreads for Cluster {
     #[inline(always)]
-    #[track_caller]
     unsafe fn here(_: &SoftmaxForward) -> Self {
         cluster::begin();
         Cluster { rank: cluster_index::block_rank(), blocks: cluster_index::block_count() }
@@ -144,7 +140,6 @@ impl RowThreads for Cluster {
         32
     }
     #[inline(always)]
-    #[track_caller]
     unsafe fn merge<A: Accumulator>(self, of_warp: Statistics<A>, coefficient: A) -> Statistics<A> {
         cluster::merge(of_warp, coefficient, shared::dynamic())
     }
