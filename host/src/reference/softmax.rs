@@ -1,6 +1,7 @@
 //! Scaled masked softmax.
 
-use crate::{Accumulate, Causal, Element};
+use super::tolerance::Unfused;
+use crate::{Accumulate, Causal, Dtype, Element};
 
 /// A value for each element, by matrix, row and column.
 pub type ElementFn<'a> = &'a dyn Fn(usize, usize, usize) -> f64;
@@ -119,40 +120,70 @@ impl<'a> SoftmaxProblem<'a> {
         result
     }
 
-    /// The probabilities without fusion: each step rounded to T, and softmax itself accumulated in
-    /// T's accumulator, as frameworks do it. How far that is from [`SoftmaxProblem::solve`] says
-    /// how far a kernel may be.
-    pub fn solve_unfused<T: Accumulate>(&self) -> Vec<T> {
-        let round = |x: f64| T::from_f64(x).to_f64();
-        let accumulate = |x: f64| T::Accumulator::from_f64(x).to_f64();
-        let scale = accumulate(self.scale);
-        let mut result = Vec::with_capacity(self.x.len());
+    /// The probabilities without fusion: each step rounded to what T is accumulated in, and the
+    /// result to T. How far that is from [`SoftmaxProblem::solve`] says how far a kernel may be.
+    pub fn solve_unfused<T: Accumulate>(&self) -> Unfused<T> {
+        let round = |x: f64| T::Accumulator::from_f64(x).to_f64();
+        let scale = round(self.scale);
+        let mut result = Unfused { values: Vec::with_capacity(self.x.len()), row_errors: vec![] };
         for (number, row) in self.x.chunks(self.columns.max(1)).enumerate() {
             let (matrix, i) = (number / self.rows, number % self.rows);
             let score = |(j, &x): (usize, &f64)| {
-                let mut score = round(accumulate(x * scale));
+                let mut score = round(x * scale);
                 if let Some(additive) = self.additive {
-                    score = round(accumulate(score + additive(matrix, i, j)));
+                    score = round(score + additive(matrix, i, j));
                 }
                 if self.is_visible(matrix, i, j) { score } else { f64::NEG_INFINITY }
             };
             let scores: Vec<f64> = row.iter().enumerate().map(score).collect();
             let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let power = |score: f64| accumulate(accumulate(score - max).exp());
+            let power = |score: f64| round(round(score - max).exp());
             let powers: Vec<f64> = scores.iter().map(|&score| power(score)).collect();
-            let sum = powers.iter().fold(0.0, |sum, power| accumulate(sum + power));
-            result.extend(powers.iter().map(|&power| {
+            let sum = powers.iter().fold(0.0, |sum, power| round(sum + power));
+            result.values.extend(powers.iter().map(|&power| {
                 let seen = max > f64::NEG_INFINITY || max.is_nan();
-                T::from_f64(if seen { accumulate(power / sum) } else { 0.0 })
+                T::from_f64(if seen { round(power / sum) } else { 0.0 })
             }));
+            let largest = row.iter().enumerate().zip(&scores).filter_map(|((j, &x), &score)| {
+                // What is this far below the maximum weighs nothing.
+                let counts = score > max - 100.0 && !self.is_exact::<T>(x, matrix, i, j);
+                counts.then_some(score.abs())
+            });
+            let largest = largest.fold(0.0, f64::max);
+            result.row_errors.push((4.0 * epsilon::<T::Accumulator>() * largest).min(MOST));
         }
         result
+    }
+
+    /// Whether the score is a number of the type that T is accumulated in, so that no order of
+    /// steps rounds it.
+    fn is_exact<T: Accumulate>(&self, x: f64, matrix: usize, i: usize, j: usize) -> bool {
+        let product = x * self.scale;
+        let additive = self.additive.map_or(0.0, |additive| additive(matrix, i, j));
+        let score = product + additive;
+        if T::DTYPE != Dtype::F64 {
+            let fits = |x: f64| T::Accumulator::from_f64(x).to_f64() == x;
+            return fits(product) && fits(score);
+        }
+        // What the product and the sum have lost (Knuth's sum of two).
+        let of_additive = score - product;
+        let lost = (product - (score - of_additive)) + (additive - of_additive);
+        x.mul_add(self.scale, -product) == 0.0 && lost == 0.0
     }
 
     fn score(&self, x: f64, matrix: usize, i: usize, j: usize) -> f64 {
         let scaled = x * self.scale;
         self.additive.map_or(scaled, |additive| scaled + additive(matrix, i, j))
     }
+}
+
+/// What the rounding of scores may move a row by, at most: where it moves one by more, the problem
+/// is no test of anything.
+const MOST: f64 = 1.0 / 64.0;
+
+/// The unit in the last place of 1.
+fn epsilon<A: Element>() -> f64 {
+    if A::DTYPE == Dtype::F64 { f64::EPSILON } else { f32::EPSILON.into() }
 }
 
 /// The maximum, and the sum of exp(score - maximum): -inf and 0 without finite scores, NaN with a
@@ -166,7 +197,18 @@ fn exponentials(scores: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     if maximum == f64::NEG_INFINITY {
         return (maximum, 0.0);
     }
-    (maximum, scores.map(|score| (score - maximum).exp()).sum())
+    (maximum, sum(scores.map(|score| (score - maximum).exp())))
+}
+
+/// A sum as exact as one of few terms (Neumaier's compensated summation).
+fn sum(terms: impl Iterator<Item = f64>) -> f64 {
+    let (mut sum, mut lost) = (0.0f64, 0.0);
+    for term in terms {
+        let next = sum + term;
+        lost += if sum.abs() >= term.abs() { (sum - next) + term } else { (term - next) + sum };
+        sum = next;
+    }
+    sum + lost
 }
 
 #[cfg(test)]
