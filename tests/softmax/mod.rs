@@ -1,3 +1,30 @@
 //! Scaled masked softmax.
 
+mod empty;
+mod errors;
+mod large;
+mod masked_rows;
+mod masks;
+mod not_finite;
+mod omitted_synchronisation;
+mod plans;
+mod properties;
+mod scales;
 mod shapes;
+mod tiles;
+mod unread;
+mod visible_range;
+
+/// Rows for each kind of kernel, short enough to be quick: their columns, and the tile if it must
+/// be asked for.
+const ROWS: [(usize, Option<&str>); 9] = [
+    (1, None),
+    (3, None),
+    (64, None),
+    (129, None),
+    (1024, None),
+    (2049, None),
+    (8200, None),
+    (2100, Some("ragged_cluster8")),
+    (2100, Some("ragged_streamed4")),
+];

@@ -1,0 +1,69 @@
+//! Every synchronisation of every kernel is needed, and its absence would be noticed.
+
+use cuda_emulator::{Emulator, SiteRecorder, SyncSite};
+use fused_attention::Device;
+use kernels::{softmax::entries::FORWARD_VARIANTS, tiles::Sharing};
+use support::{
+    placement::Placement,
+    softmax_case::{SoftmaxCase, SolvedCase},
+};
+
+/// Schedules that are tried until one shows it.
+const SEEDS: u64 = 20;
+
+/// A problem that several warps of a block, and two blocks of a cluster, share.
+fn problem(tile: &'static str, aligned: bool, vectors: u32) -> SolvedCase<f32> {
+    let (x, columns) = match aligned {
+        true => (Placement::Contiguous, 140 * 4 * vectors as usize),
+        false => (Placement::Offset(1), 140 * 4 * vectors as usize + 1),
+    };
+    SoftmaxCase { x, ..SoftmaxCase::new(&[2, columns]) }.solve::<f32>().with_tile(tile)
+}
+
+/// The synchronisations that the problem's kernel comes to.
+fn sites(problem: &SolvedCase<f32>) -> Vec<SyncSite> {
+    let recorder = SiteRecorder::default();
+    let emulator = Emulator::default().recording(&recorder);
+    problem.assert_right(&Device::emulator_with(emulator));
+    recorder.sites()
+}
+
+#[test]
+fn every_site_is_needed() {
+    for variant in FORWARD_VARIANTS {
+        let tile = variant.tile;
+        let problem = problem(tile.name, tile.aligned, tile.vectors);
+        let sites = if tile.sharing == Sharing::Warp { Vec::new() } else { sites(&problem) };
+        let expected = match tile.sharing {
+            // Lanes of a warp exchange by shuffles, which synchronise themselves.
+            Sharing::Warp => 0,
+            Sharing::Block => 1,
+            Sharing::Cluster => 5,
+        };
+        assert_eq!(sites.len(), expected, "{}: {sites:#?}", tile.name);
+        for site in sites {
+            let noticed = (0..SEEDS).any(|seed| {
+                let emulator = Emulator::adversarial(seed).omitting(site);
+                problem.check(&Device::emulator_with(emulator)).is_err()
+            });
+            assert!(noticed, "{}: nobody misses {site}", tile.name);
+        }
+    }
+}
+
+/// The same seeds find nothing in the kernels as they are.
+#[test]
+fn nothing_is_found_with_all_of_them() {
+    for variant in FORWARD_VARIANTS {
+        let tile = variant.tile;
+        if tile.sharing == Sharing::Warp {
+            continue;
+        }
+        let problem = problem(tile.name, tile.aligned, tile.vectors);
+        for seed in 0..SEEDS {
+            if let Err(error) = problem.check(&Device::emulator_with(Emulator::adversarial(seed))) {
+                panic!("{}, seed {seed}: {error}", tile.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Tiles: each runs for every element type and mask, under every schedule; and which is chosen.
+
+use cuda_emulator::{AsyncTiming, Emulator, Schedule};
+use fused_attention::{
+    Accumulate, Causal, Device, Mask, RawForward, RawTensor, ScaledMaskedSoftmax, SoftmaxInputs,
+    tile_names,
+};
+use half::{bf16, f16};
+use kernels::{
+    softmax::entries::FORWARD_VARIANTS,
+    tiles::{Sharing, SoftmaxTile},
+};
+use support::{
+    gpus, on_every_backend,
+    placement::Placement,
+    softmax_case::{AdditiveMask, ByteMask, Lengths, SoftmaxCase},
+};
+
+/// The largest portable cluster.
+const CLUSTER: usize = 8;
+
+/// Columns that `threads` threads of a tile hold.
+fn columns<T>(tile: &SoftmaxTile, threads: usize) -> usize {
+    threads * tile.vectors as usize * (16 / size_of::<T>())
+}
+
+/// Threads of a row, at most.
+fn row_threads(tile: &SoftmaxTile) -> usize {
+    match tile.sharing {
+        Sharing::Warp => 32,
+        Sharing::Block => tile.threads as usize,
+        Sharing::Cluster => CLUSTER * tile.threads as usize,
+    }
+}
+
+/// Lengths for a tile: a few threads' worth; several warps, the last in part; and, where
+/// `largest`, all that it holds, or several stretches of it.
+fn lengths<T>(tile: &SoftmaxTile, largest: bool) -> Vec<usize> {
+    let lanes = 16 / size_of::<T>();
+    let middle = if tile.sharing == Sharing::Warp { 19 } else { 5 * 32 - 13 };
+    let off_grid = if tile.aligned { 0 } else { 1 };
+    let mut lengths = vec![3 * lanes + off_grid, columns::<T>(tile, middle) + off_grid];
+    if largest {
+        let all = columns::<T>(tile, row_threads(tile));
+        // Off the grid, a row may touch a vector more than it fills.
+        lengths.push(if tile.aligned { all } else { all - lanes + 1 });
+        if tile.streamed {
+            lengths.push(2 * all + 5 * lanes + off_grid);
+        }
+    }
+    lengths
+}
+
+/// A problem of each mask kind.
+fn problems(rows: usize, length: usize) -> [SoftmaxCase; 4] {
+    let case = SoftmaxCase::new(&[rows, length]);
+    let bytes = Some(ByteMask { hidden_rows: 0.3, ..ByteMask::new(&[rows, length]) });
+    let additive = Some(AdditiveMask { hidden_rows: 0.3, ..AdditiveMask::new(&[rows, length]) });
+    let lengths = Some(Lengths::random(fused_attention::Per::Row));
+    [
+        case.clone(),
+        SoftmaxCase { bytes: bytes.clone(), ..case.clone() },
+        SoftmaxCase { additive: additive.clone(), bytes, ..case.clone() },
+        SoftmaxCase { causal: Some(Causal::BottomRight), lengths, ..case },
+    ]
+}
+
+/// The emulators to run under, and the GPUs.
+fn devices(seed: u64) -> Vec<(String, Device)> {
+    let shuffled = Emulator::default().schedule(Schedule::Shuffled { seed }).race_check(true);
+    let late = Emulator::adversarial(seed + 1).timing(AsyncTiming::Late);
+    [Emulator::default().race_check(true), shuffled, late]
+        .into_iter()
+        .map(|emulator| (format!("{emulator:?}"), Device::emulator_with(emulator)))
+        .chain(gpus().into_iter().map(|gpu| (gpu.to_string(), gpu)))
+        .collect()
+}
+
+fn every_tile<T: Accumulate>() {
+    let mut seed = size_of::<T>() as u64;
+    for variant in FORWARD_VARIANTS {
+        let tile = &variant.tile;
+        let x = if tile.aligned { Placement::Contiguous } else { Placement::Offset(1) };
+        // Warps take several rows, and the last of them not all.
+        let rows = if tile.sharing == Sharing::Warp { 7 } else { 2 };
+        for length in lengths::<T>(tile, false) {
+            for case in problems(rows, length) {
+                seed += 2;
+                let case = SoftmaxCase { x, seed, ..case };
+                let solved = case.solve::<T>().with_tile(tile.name);
+                for (name, device) in devices(seed) {
+                    if let Err(error) = solved.check(&device) {
+                        panic!("{} of {} on {name}: {error}\n{case:?}", tile.name, T::DTYPE);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_tile_f16() {
+    every_tile::<f16>();
+}
+
+#[test]
+fn every_tile_bf16() {
+    every_tile::<bf16>();
+}
+
+#[test]
+fn every_tile_f32() {
+    every_tile::<f32>();
+}
+
+#[test]
+fn every_tile_f64() {
+    every_tile::<f64>();
+}
+
+/// As long as they can be.
+fn longest_rows<T: Accumulate>() {
+    on_every_backend(|device| {
+        for variant in FORWARD_VARIANTS {
+            let tile = &variant.tile;
+            let x = if tile.aligned { Placement::Contiguous } else { Placement::Offset(1) };
+            for length in lengths::<T>(tile, true).split_off(2) {
+                let case = SoftmaxCase { x, ..SoftmaxCase::new(&[1, length]) };
+                case.solve::<T>().with_tile(tile.name).assert_right(device);
+            }
+        }
+    });
+}
+
+#[test]
+fn longest_rows_f16() {
+    longest_rows::<f16>();
+}
+
+#[test]
+fn longest_rows_bf16() {
+    longest_rows::<bf16>();
+}
+
+#[test]
+fn longest_rows_f32() {
+    longest_rows::<f32>();
+}
+
+#[test]
+fn longest_rows_f64() {
+    longest_rows::<f64>();
+}
+
+/// The order of preference, as it is documented.
+#[test]
+fn the_table() {
+    let names: Vec<_> = tile_names().collect();
+    let expected: Vec<_> = FORWARD_VARIANTS.iter().map(|variant| variant.tile.name).collect();
+    assert_eq!(names, expected);
+    for variant in FORWARD_VARIANTS {
+        let tile = variant.tile;
+        assert!(!tile.reason.is_empty(), "{}", tile.name);
+        for kernel in variant.kernels.as_flattened() {
+            assert_eq!(kernel.bounds().threads, tile.threads, "{}", kernel.name());
+            assert_eq!(kernel.bounds().blocks_per_sm, tile.blocks_per_sm, "{}", kernel.name());
+            assert_eq!(kernel.arch(), tile.arch, "{}", kernel.name());
+            assert!(kernel.name().ends_with(tile.name), "{}", kernel.name());
+        }
+    }
+    // Something takes every row, on the grid or off it, on every GPU.
+    let last = FORWARD_VARIANTS.last().expect("a tile").tile;
+    assert!(last.streamed && !last.aligned && last.arch == "sm_70", "{last:?}");
+}
+
+/// What explain says of rows of so many columns that begin `offset` elements into their memory.
+#[track_caller]
+fn explain<T: Accumulate>(device: &Device, columns: usize, offset: usize) -> String {
+    let y = device.zeros::<T>(&[columns]).unwrap();
+    let y = y.narrow(0, 0, columns).unwrap().reshape(&[1, columns]).unwrap();
+    let memory = device.zeros::<T>(&[columns + offset]).unwrap();
+    let x = memory.narrow(0, offset, columns).unwrap().reshape(&[1, columns]).unwrap();
+    let softmax = ScaledMaskedSoftmax::new(1.0);
+    softmax.explain(SoftmaxInputs::new(&x), &y).unwrap().tile.to_owned()
+}
+
+/// By the bytes of a row, on the 16-byte grid and off it.
+fn choices<T: Accumulate>() {
+    on_every_backend(|device| {
+        let (size, lanes) = (size_of::<T>(), 16 / size_of::<T>());
+        for (tile, bytes) in [
+            ("warp1", 512),
+            ("warp2", 1 << 10),
+            ("warp4", 2 << 10),
+            ("warp8", 4 << 10),
+            ("block4", 64 << 10),
+            ("cluster8", 512 << 10),
+            ("streamed4", 1 << 20),
+        ] {
+            let columns = bytes / size;
+            assert_eq!(explain::<T>(device, columns, 0), tile, "{columns} of {}", T::DTYPE);
+            let fewer = columns / 2 + lanes;
+            assert_eq!(explain::<T>(device, fewer, 0), tile, "{fewer} of {}", T::DTYPE);
+        }
+        for (tile, bytes) in [
+            ("ragged_warp2", 1 << 10),
+            ("ragged_warp8", 4 << 10),
+            ("ragged_block8", 64 << 10),
+            ("ragged_cluster8", 512 << 10),
+        ] {
+            let columns = bytes / size - lanes + 1;
+            assert_eq!(explain::<T>(device, columns, 1), tile, "{columns} of {}", T::DTYPE);
+            assert_eq!(explain::<T>(device, columns / 2 + lanes, 1), tile);
+            assert_ne!(explain::<T>(device, columns + 1, 1), tile);
+        }
+        assert_eq!(explain::<T>(device, (512 << 10) / size, 1), "ragged_streamed4");
+    });
+}
+
+#[test]
+fn choices_f16() {
+    choices::<f16>();
+}
+
+#[test]
+fn choices_bf16() {
+    choices::<bf16>();
+}
+
+#[test]
+fn choices_f32() {
+    choices::<f32>();
+}
+
+#[test]
+fn choices_f64() {
+    choices::<f64>();
+}
+
+/// The name of the tile for a problem of these forms, all at multiples of 256 bytes.
+fn chosen(device: &Device, change: impl FnOnce(&mut RawForward)) -> &'static str {
+    let raw = |dtype, shape: &[usize]| RawTensor::contiguous(256, dtype, shape).unwrap();
+    let x = raw(fused_attention::Dtype::F16, &[4, 6, 64]);
+    let mut tensors = RawForward { x, y: x, lse: None, scale: None, mask: Default::default() };
+    change(&mut tensors);
+    let softmax = ScaledMaskedSoftmax::new(1.0);
+    softmax.explain_raw(&device.default_stream(), &tensors).unwrap().tile
+}
+
+/// Whatever a vector touches counts for its alignment: bases, strides, masks, banks.
+#[test]
+fn alignment_of_every_tensor() {
+    use fused_attention::{Dtype, Polarity::Keep};
+    let raw = |pointer, dtype, shape: &[usize], strides: &[i64]| {
+        RawTensor::new(pointer, dtype, shape, strides).unwrap()
+    };
+    let strides = |query: i64| [6 * query, query, 1];
+    const SHAPE: [usize; 3] = [4, 6, 64];
+    on_every_backend(|device| {
+        let (on, off) = ("warp1", "ragged_warp2");
+        let x = |pointer, query| raw(pointer, Dtype::F16, &SHAPE, &strides(query));
+        for (x, tile) in [(x(256, 64), on), (x(272, 72), on), (x(258, 64), off), (x(256, 65), off)]
+        {
+            assert_eq!(chosen(device, |t| t.x = x), tile, "{x:?}");
+            assert_eq!(chosen(device, |t| t.y = x), tile, "{x:?}");
+        }
+        // Masks of bytes are read eight at a time.
+        let bytes = |pointer, query| raw(pointer, Dtype::U8, &SHAPE, &strides(query));
+        for (mask, tile) in [
+            (bytes(256, 64), on),
+            (bytes(264, 72), on),
+            (bytes(260, 64), off),
+            (bytes(256, 68), off),
+            (raw(257, Dtype::U8, &SHAPE, &[6, 1, 0]), on),
+            (raw(257, Dtype::U8, &[4, 6, 1], &[6, 1, 1]), on),
+        ] {
+            assert_eq!(chosen(device, |t| t.mask.bytes = Some((mask, Keep))), tile, "{mask:?}");
+        }
+        for dtype in [Dtype::F16, Dtype::F32] {
+            let mask = |pointer, query| raw(pointer, dtype, &SHAPE, &strides(query));
+            for (mask, tile) in [
+                (mask(256, 64), on),
+                (mask(264, 64), off),
+                (mask(256, 66), off),
+                (raw(260, dtype, &SHAPE, &[6, 1, 0]), on),
+            ] {
+                assert_eq!(chosen(device, |t| t.mask.additive = Some(mask)), tile, "{mask:?}");
+            }
+        }
+        // A bank whose masks are not a whole number of vectors apart.
+        for (step, tile) in [(64, on), (72, on), (65, off)] {
+            let mask = raw(256, Dtype::U8, &[3, 64], &[step, 1]);
+            let tile_of = chosen(device, |t| {
+                t.mask.bytes = Some((mask, Keep));
+                t.mask.bank_index = Some(raw(256, Dtype::I32, &[4], &[1]));
+            });
+            assert_eq!(tile_of, tile, "{step}");
+        }
+    });
+}
+
+/// The explanation says what is launched and why the tiles before it are not.
+#[test]
+fn explanations() {
+    on_every_backend(|device| {
+        let x = device.zeros::<f16>(&[5, 40]).unwrap();
+        let y = device.zeros::<f16>(&[5, 40]).unwrap();
+        let softmax = ScaledMaskedSoftmax::new(1.0);
+        let found = softmax.explain(SoftmaxInputs::new(&x), &y).unwrap();
+        assert_eq!(found.kernel, "softmax_forward_f16_unmasked_warp1");
+        assert!(found.not_eligible.is_empty());
+        // Five vectors take eight lanes, so that a block of 128 has 16 rows.
+        let [launch] = found.launches[..] else { panic!("{found}") };
+        assert_eq!((launch.grid.count(), launch.block.count(), launch.cluster), (1, 128, 1));
+
+        let x = device.zeros::<f32>(&[5, 20_000]).unwrap();
+        let bytes = device.zeros::<u8>(&[5, 20_000]).unwrap();
+        let y = device.zeros::<f32>(&[5, 20_000]).unwrap();
+        let inputs = SoftmaxInputs::new(&x).mask(Mask::exclude(&bytes));
+        let found = softmax.explain(inputs, &y).unwrap();
+        assert_eq!(found.kernel, "softmax_forward_f32_bytes_cluster8");
+        let tried: Vec<_> = found.not_eligible.iter().map(|(tile, _)| *tile).collect();
+        assert_eq!(tried, ["warp1", "warp2", "warp4", "warp8", "block4", "block8"]);
+        let text = found.to_string();
+        assert!(text.contains("not warp8: holds rows of up to 1024 columns, not 20000"), "{text}");
+        let [launch] = found.launches[..] else { panic!("{found}") };
+        // 5000 vectors, 8 a thread: 625 threads in two blocks.
+        assert_eq!((launch.grid.count(), launch.block.count(), launch.cluster), (10, 320, 2));
+
+        let forced = softmax.with_tile("streamed4").unwrap();
+        let found = forced.explain(inputs, &y).unwrap();
+        assert_eq!((found.tile, found.not_eligible.len()), ("streamed4", 7));
+        let text = found.to_string();
+        assert!(text.contains("cluster8: the options ask for streamed4"), "{text}");
+    });
+}

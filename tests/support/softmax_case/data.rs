@@ -1,0 +1,223 @@
+//! The numbers of a softmax problem, and what is right for them.
+
+use super::{SoftmaxCase, Values};
+use crate::random::Random;
+use fused_attention::{
+    Accumulate, Causal, Dtype, Per, Polarity,
+    reference::{
+        softmax::{Softmax, SoftmaxProblem},
+        tolerance::Unfused,
+    },
+};
+
+/// A problem's numbers.
+pub(super) struct Data<T> {
+    pub x: Vec<T>,
+    pub bytes: Option<Vec<u8>>,
+    /// Rounded to the mask's type.
+    pub additive: Option<Vec<f64>>,
+    /// With their shape.
+    pub lengths: Option<(Vec<i32>, Vec<usize>)>,
+    pub bank_index: Option<Vec<i32>>,
+}
+
+impl<T: Accumulate> Data<T> {
+    pub fn draw(case: &SoftmaxCase) -> Self {
+        let mut random = Random::new(case.seed);
+        let count = case.shape.iter().product();
+        let mut x: Vec<T> =
+            (0..count).map(|_| T::from_f64(draw(&mut random, case.values))).collect();
+        for &(i, value) in &case.edits {
+            x[i] = T::from_f64(value);
+        }
+        let bytes = case.bytes.as_ref().map(|mask| {
+            let shape = case.banked(&mask.shape);
+            hide(&mut random, &shape, mask.hidden_rows, mask.hidden)
+                .into_iter()
+                .map(|hidden| {
+                    let set = hidden == (mask.polarity == Polarity::Exclude);
+                    if set { [1, 2, 128, 255][random.below(4)] } else { 0 }
+                })
+                .collect()
+        });
+        let additive = case.additive.as_ref().map(|mask| {
+            let round = |x: f64| {
+                if mask.is_f32(T::DTYPE) { f64::from(x as f32) } else { T::from_f64(x).to_f64() }
+            };
+            let shape = case.banked(&mask.shape);
+            hide(&mut random, &shape, mask.hidden_rows, mask.hidden)
+                .into_iter()
+                .map(|hidden| match hidden {
+                    true => f64::NEG_INFINITY,
+                    false => round(draw(&mut random, mask.values)),
+                })
+                .collect()
+        });
+        let columns = case.matrix().1;
+        let lengths = case.lengths.as_ref().map(|lengths| {
+            let shape = match (lengths.per, &lengths.shape) {
+                (Per::Batch, _) => vec![case.batch()],
+                (Per::Row, Some(shape)) => shape.clone(),
+                (Per::Row, None) => case.shape[..case.shape.len() - 1].to_vec(),
+            };
+            let values = lengths.values.clone().unwrap_or_else(|| {
+                (0..shape.iter().product()).map(|_| random.below(columns + 1) as i32).collect()
+            });
+            (values, shape)
+        });
+        let bank_index = case.bank.as_ref().map(|bank| {
+            bank.index.clone().unwrap_or_else(|| {
+                (0..case.batch()).map(|_| random.below(bank.size) as i32).collect()
+            })
+        });
+        Data { x, bytes, additive, lengths, bank_index }
+    }
+
+    /// The reference in f64.
+    pub fn reference(&self, case: &SoftmaxCase) -> Softmax {
+        let x: Vec<f64> = self.x.iter().map(|x| x.to_f64()).collect();
+        let (rows, columns) = (case.rows(), case.matrix().1);
+        let mut solved = self.with_problem(case, &x, |problem| problem.solve());
+        if columns == 0 {
+            solved.lse = vec![f64::NEG_INFINITY; rows];
+        }
+        // A row without a mask of its own in the bank.
+        if let (Some(bank), Some(index)) = (&case.bank, &self.bank_index) {
+            let rows_per_batch = rows / case.batch().max(1);
+            for row in 0..rows {
+                let index = index[row / rows_per_batch];
+                if !(0..bank.size as i32).contains(&index) {
+                    solved.p[row * columns..][..columns].fill(f64::NAN);
+                    solved.lse[row] = f64::NAN;
+                }
+            }
+        }
+        solved
+    }
+
+    /// The same without fusion, in the type that the kernel accumulates in.
+    pub fn unfused(&self, case: &SoftmaxCase) -> Unfused<T> {
+        let x: Vec<f64> = self.x.iter().map(|x| x.to_f64()).collect();
+        self.with_problem(case, &x, |problem| problem.solve_unfused())
+    }
+
+    fn with_problem<R>(
+        &self,
+        case: &SoftmaxCase,
+        x: &[f64],
+        f: impl FnOnce(SoftmaxProblem<'_>) -> R,
+    ) -> R {
+        let (rows, columns) = case.matrix();
+        let at = |matrix: usize, i: usize, j: usize| (matrix * rows + i) * columns + j;
+        let added: Option<Vec<f64>> =
+            case.additive.as_ref().zip(self.additive.as_ref()).map(|(mask, values)| {
+                self.indices(case, &mask.shape).into_iter().map(|i| values[i]).collect()
+            });
+        let hidden: Option<Vec<bool>> =
+            case.bytes.as_ref().zip(self.bytes.as_ref()).map(|(mask, bytes)| {
+                let hides = |i: usize| (bytes[i] != 0) == (mask.polarity == Polarity::Exclude);
+                self.indices(case, &mask.shape).into_iter().map(hides).collect()
+            });
+        let lengths: Option<Vec<usize>> = self.lengths.as_ref().map(|(values, shape)| {
+            let row_shape = &case.shape[..case.shape.len() - 1];
+            let rows_per_batch = case.rows() / case.batch().max(1);
+            let index: Vec<usize> = match case.lengths.as_ref().map(|lengths| lengths.per) {
+                Some(Per::Batch) => (0..case.rows()).map(|row| row / rows_per_batch).collect(),
+                _ => broadcast(shape, row_shape),
+            };
+            index.into_iter().map(|i| values[i].clamp(0, columns as i32) as usize).collect()
+        });
+        let additive = |matrix, i, j| added.as_ref().map_or(0.0, |added| added[at(matrix, i, j)]);
+        // In the reference only a causal mask moves the diagonal to the top left.
+        let top_left = case.causal.is_none() && case.diagonal == Causal::TopLeft;
+        let (left, right) = case.window.unwrap_or((-1, -1));
+        let beyond = |i: usize, j: usize| {
+            let past_diagonal = j as i64 - i as i64;
+            left >= 0 && -past_diagonal > left || right >= 0 && past_diagonal > right
+        };
+        let excluded = |matrix, i, j| {
+            hidden.as_ref().is_some_and(|hidden| hidden[at(matrix, i, j)])
+                || top_left && beyond(i, j)
+        };
+        let length = |matrix: usize, i: usize| {
+            lengths.as_ref().map_or(columns, |lengths| lengths[matrix * rows + i])
+        };
+        let mut problem = SoftmaxProblem::new(x, rows, columns);
+        problem.scale =
+            if T::DTYPE == Dtype::F64 { case.scale } else { f64::from(case.scale as f32) };
+        problem.window = case.window.unwrap_or((-1, -1));
+        problem.causal = case.causal;
+        if top_left {
+            problem.window = (-1, -1);
+        }
+        if case.additive.is_some() {
+            problem.additive = Some(&additive);
+        }
+        if case.bytes.is_some() || top_left {
+            problem.excluded = Some(&excluded);
+        }
+        if case.lengths.is_some() {
+            problem.lengths = Some(&length);
+        }
+        f(problem)
+    }
+
+    /// For each element of x, the index of its element in a mask of this shape.
+    fn indices(&self, case: &SoftmaxCase, shape: &[usize]) -> Vec<usize> {
+        let mut indices = broadcast(shape, &case.shape);
+        if let (Some(bank), Some(index)) = (&case.bank, &self.bank_index) {
+            let size: usize = shape.iter().product();
+            let per_batch = (indices.len() / case.batch().max(1)).max(1);
+            for (i, element) in indices.iter_mut().enumerate() {
+                // What a row outside of the bank adds does not matter.
+                let index = index[i / per_batch].clamp(0, bank.size as i32 - 1);
+                *element += index as usize * size;
+            }
+        }
+        indices
+    }
+}
+
+fn draw(random: &mut Random, values: Values) -> f64 {
+    match values {
+        Values::Normal => random.normal(),
+        Values::Scaled(factor) => random.normal() * factor,
+        Values::Between(low, high) => low + (high - low) * random.uniform(),
+        Values::Either(a, b) => {
+            if random.chance(0.5) {
+                a
+            } else {
+                b
+            }
+        }
+        Values::Constant(value) => value,
+    }
+}
+
+/// Which elements of a mask are hidden, some rows as a whole.
+fn hide(random: &mut Random, shape: &[usize], of_rows: f64, of_elements: f64) -> Vec<bool> {
+    let columns = shape.last().copied().unwrap_or(1);
+    let rows: usize = shape.iter().rev().skip(1).product();
+    let mut hidden = Vec::with_capacity(rows * columns);
+    for _ in 0..rows {
+        let whole = random.chance(of_rows);
+        hidden.extend((0..columns).map(|_| whole || random.chance(of_elements)));
+    }
+    hidden
+}
+
+/// For each element of a tensor of shape `to`, the index in one of shape `from` that broadcasts.
+fn broadcast(from: &[usize], to: &[usize]) -> Vec<usize> {
+    let mut strides = vec![0; to.len()];
+    let mut stride = 1;
+    for (dim, &size) in from.iter().enumerate().rev() {
+        strides[to.len() - from.len() + dim] = if size == 1 { 0 } else { stride };
+        stride *= size;
+    }
+    let mut indices = vec![0];
+    for (&size, &stride) in to.iter().zip(&strides) {
+        indices =
+            indices.iter().flat_map(|&index| (0..size).map(move |i| index + i * stride)).collect();
+    }
+    indices
+}
