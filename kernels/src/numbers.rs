@@ -1,7 +1,7 @@
 //! Element types of tensors, and what they are computed in.
 
 use core::ops::{Add, Index, IndexMut, Mul, Sub};
-use cuda_std::{Value, convert, global, math, warp::Word};
+use cuda_std::{Value, convert, global, hint, math, warp::Word};
 use half::{bf16, f16};
 
 /// What a row is computed in: f32, or f64 for f64 tensors.
@@ -14,8 +14,6 @@ pub trait Accumulator:
     const NEG_INFINITY: Self;
     /// What a row gets whose result is undefined.
     const NAN: Self;
-    /// The smallest positive number.
-    const TINY: Self;
     /// The largest finite number.
     const MAX: Self;
     /// 1 / ln(base) of the exponential that is computed: scores are multiplied by it once a row.
@@ -43,7 +41,6 @@ impl Accumulator for f32 {
     const ZERO: Self = 0.0;
     const NEG_INFINITY: Self = f32::NEG_INFINITY;
     const NAN: Self = f32::NAN;
-    const TINY: Self = f32::from_bits(1);
     const MAX: Self = f32::MAX;
     const LOG_BASE_E: f64 = core::f64::consts::LOG2_E;
     const LN_BASE: Self = core::f32::consts::LN_2;
@@ -82,7 +79,6 @@ impl Accumulator for f64 {
     const ZERO: Self = 0.0;
     const NEG_INFINITY: Self = f64::NEG_INFINITY;
     const NAN: Self = f64::NAN;
-    const TINY: Self = f64::from_bits(1);
     const MAX: Self = f64::MAX;
     const LOG_BASE_E: f64 = 1.0;
     const LN_BASE: Self = 1.0;
@@ -122,7 +118,7 @@ pub trait Element: Copy + 'static {
     /// What it is computed in.
     type Accumulator: Accumulator;
     /// 16 bytes, as one load or store moves them.
-    type Vector: Value;
+    type Vector: Value + hint::Registers;
     /// The elements of a vector, widened: an array of [`Element::LANES`] accumulators.
     type Lanes: Copy + Index<usize, Output = Self::Accumulator> + IndexMut<usize>;
     /// A byte for each lane, as one load moves them.
@@ -132,6 +128,8 @@ pub trait Element: Copy + 'static {
     const LANES: usize;
     /// The vector of zeros.
     const ZERO_VECTOR: Self::Vector;
+    /// Mask bytes of 0.
+    const NO_BYTES: Self::MaskBytes;
 
     /// The same number in every lane.
     fn splat(value: Self::Accumulator) -> Self::Lanes;
@@ -143,6 +141,8 @@ pub trait Element: Copy + 'static {
     fn widen(self) -> Self::Accumulator;
     /// Rounds to an element, to nearest even.
     fn narrow(value: Self::Accumulator) -> Self;
+    /// Puts `value` into the lanes whose bits are set in `lanes`.
+    fn replace(vector: Self::Vector, lanes: u32, value: Self::Accumulator) -> Self::Vector;
     /// Lane 0 in the lowest byte.
     fn mask_word(bytes: Self::MaskBytes) -> u64;
 
@@ -167,6 +167,7 @@ macro_rules! sixteen_bits {
             type MaskBytes = [u32; 2];
             const LANES: usize = 8;
             const ZERO_VECTOR: [u32; 4] = [0; 4];
+            const NO_BYTES: [u32; 2] = [0; 2];
 
             #[inline(always)]
             fn splat(value: f32) -> [f32; 8] {
@@ -200,6 +201,17 @@ macro_rules! sixteen_bits {
                 $T::from_bits(convert::$narrow(value))
             }
             #[inline(always)]
+            fn replace(mut vector: [u32; 4], lanes: u32, value: f32) -> [u32; 4] {
+                let pair = convert::$pack(value, value);
+                unroll!(i in 4 => {
+                    let low = if lanes >> (2 * i) & 1 != 0 { 0xffff } else { 0 };
+                    let high = if lanes >> (2 * i + 1) & 1 != 0 { 0xffff_0000 } else { 0 };
+                    let replaced: u32 = low | high;
+                    vector[i] = vector[i] & !replaced | pair & replaced;
+                });
+                vector
+            }
+            #[inline(always)]
             fn mask_word([low, high]: [u32; 2]) -> u64 {
                 low as u64 | (high as u64) << 32
             }
@@ -229,6 +241,7 @@ macro_rules! full_width {
             type MaskBytes = $MaskBytes;
             const LANES: usize = $lanes;
             const ZERO_VECTOR: [$T; $lanes] = [0.0; $lanes];
+            const NO_BYTES: $MaskBytes = 0;
 
             #[inline(always)]
             fn splat(value: $T) -> [$T; $lanes] {
@@ -249,6 +262,15 @@ macro_rules! full_width {
             #[inline(always)]
             fn narrow(value: $T) -> $T {
                 value
+            }
+            #[inline(always)]
+            fn replace(mut vector: [$T; $lanes], lanes: u32, value: $T) -> [$T; $lanes] {
+                unroll!(lane in $lanes => {
+                    if lanes >> lane & 1 != 0 {
+                        vector[lane] = value;
+                    }
+                });
+                vector
             }
             #[inline(always)]
             fn mask_word(bytes: $MaskBytes) -> u64 {

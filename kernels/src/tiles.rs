@@ -30,8 +30,8 @@ pub struct SoftmaxTile {
     pub streamed: bool,
     /// Threads in a block, at most; for [`Sharing::Warp`] exactly.
     pub threads: u32,
-    /// Blocks that fit on a multiprocessor at once.
-    pub blocks_per_sm: u32,
+    /// Blocks that fit on a multiprocessor at once, without and with element masks.
+    pub blocks_per_sm: (u32, u32),
     /// The architecture it is compiled for, and the oldest it runs on.
     pub arch: &'static str,
     /// Why these numbers.
@@ -39,36 +39,32 @@ pub struct SoftmaxTile {
 }
 
 /// Calls `$callback!` with all rows of the table of the softmax forward, in order of preference:
-/// `(name, sharing, body, vectors, aligned, threads, blocks per multiprocessor, arch, reason)`.
+/// `(name, sharing, body, vectors, aligned, threads, blocks per multiprocessor (without, with
+/// element masks), arch, reason)`.
 #[macro_export]
 macro_rules! softmax_forward_tiles {
     ($callback:ident) => {
         $callback! {
-            (warp1, Warp, forward, 1, true, 128, 12, "sm_70",
-                "a row of up to 512 bytes: one load a lane, as many warps as fit to cover latency")
-            (warp2, Warp, forward, 2, true, 128, 10, "sm_70",
-                "up to 1 KiB a row")
-            (warp4, Warp, forward, 4, true, 128, 8, "sm_70",
-                "up to 2 KiB a row: 64 registers hold 32 scores and leave 32 warps resident")
-            (warp8, Warp, forward, 8, true, 128, 4, "sm_70",
-                "up to 4 KiB a row: no barrier at all, and eight loads in flight for each lane")
-            (block4, Block, forward, 4, true, 1024, 1, "sm_70",
-                "up to 64 KiB a row: four loads a thread in a block as small as the row allows")
-            (block8, Block, forward, 8, true, 512, 1, "sm_70",
-                "up to 64 KiB a row, with half the threads of block4: 128 registers each")
-            (cluster8, Cluster, forward, 8, true, 512, 1, "sm_90",
-                "up to 512 KiB a row over eight multiprocessors: still read once")
-            (streamed4, Block, forward_streamed, 4, true, 512, 1, "sm_70",
+            (warp4, Warp, forward, 4, true, 128, (8, 8), "sm_70",
+                "up to 2 KiB a row: no barrier; four vectors a lane, also where a lane or a few \
+take a whole row, spread the cost of finding the row over enough elements")
+            (block4, Block, forward, 4, true, 512, (2, 2), "sm_70",
+                "up to 32 KiB a row")
+            (block8, Block, forward, 8, true, 256, (3, 2), "sm_70",
+                "up to 32 KiB a row")
+            (wide8, Block, forward, 8, true, 512, (1, 1), "sm_70",
+                "up to 64 KiB a row: a multiprocessor for each row")
+            (cluster8, Cluster, forward, 8, true, 512, (1, 1), "sm_90",
+                "up to 512 KiB a row, over up to eight multiprocessors: still read once")
+            (streamed4, Block, forward_streamed, 4, true, 512, (2, 2), "sm_70",
                 "any row: read twice, 32 KiB at a time")
-            (ragged_warp2, Warp, forward, 2, false, 128, 8, "sm_70",
-                "rows off the 16-byte grid, up to 1 KiB less a vector")
-            (ragged_warp8, Warp, forward, 8, false, 128, 4, "sm_70",
-                "rows off the 16-byte grid, up to 4 KiB less a vector")
-            (ragged_block8, Block, forward, 8, false, 512, 1, "sm_70",
-                "rows off the 16-byte grid, up to 64 KiB less a vector")
-            (ragged_cluster8, Cluster, forward, 8, false, 512, 1, "sm_90",
+            (ragged_warp4, Warp, forward, 4, false, 128, (8, 6), "sm_70",
+                "rows off the 16-byte grid, up to 2 KiB less a vector")
+            (ragged_block4, Block, forward, 4, false, 512, (2, 1), "sm_70",
+                "rows off the 16-byte grid, up to 32 KiB less a vector")
+            (ragged_cluster8, Cluster, forward, 8, false, 512, (1, 1), "sm_90",
                 "rows off the 16-byte grid, up to 512 KiB less a vector")
-            (ragged_streamed4, Block, forward_streamed, 4, false, 512, 1, "sm_70",
+            (ragged_streamed4, Block, forward_streamed, 4, false, 512, (1, 1), "sm_70",
                 "any row off the 16-byte grid: read twice")
         }
     };

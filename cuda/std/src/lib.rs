@@ -82,6 +82,7 @@ pub mod convert;
 pub mod cp_async;
 pub mod fence;
 pub mod global;
+pub mod hint;
 pub mod math;
 pub mod mbarrier;
 pub mod print;

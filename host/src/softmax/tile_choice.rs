@@ -71,7 +71,9 @@ pub(super) fn eligible(variant: &ForwardVariant, demand: &Demand) -> Result<Cut,
     match sharing {
         Sharing::Warp if needed_threads > 32 => too_long(32),
         Sharing::Warp => {
-            let row_lanes_log2 = needed_threads.next_power_of_two().trailing_zeros();
+            // Edges off the grid are taken one by one, each by a lane of its own.
+            let least = if aligned { 1 } else { lanes };
+            let row_lanes_log2 = needed_threads.max(least).next_power_of_two().trailing_zeros();
             Ok(Cut { threads, row_lanes_log2, cluster: 1 })
         }
         Sharing::Block if streamed => {

@@ -34,5 +34,5 @@ pub unsafe fn merge<A: Accumulator>(
         part.max = shared::load(scratch + 16 * lane);
         part.sum = shared::load(scratch + 16 * lane + 8);
     }
-    part.merge_warp(coefficient)
+    part.merge_lanes(coefficient, 32)
 }

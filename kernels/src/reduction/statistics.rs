@@ -33,15 +33,21 @@ impl<A: Accumulator> Statistics<A> {
         ((self.max - reference(max)) * coefficient).exp_base()
     }
 
-    /// Merges the parts held by the lanes of a warp.
+    /// The same part, its sum relative to `max`, which is at least as large.
+    #[inline(always)]
+    pub fn raised_to(self, max: A, coefficient: A) -> Self {
+        Statistics { max, sum: self.sum * self.rescale(max, coefficient) }
+    }
+
+    /// Merges the parts held by each group of `lanes` neighbouring lanes of a warp.
     ///
     /// # Safety
-    /// All lanes of the warp must call together.
+    /// All lanes of the warp must call together, with the same `lanes`: a power of two up to 32.
     #[inline(always)]
-    pub unsafe fn merge_warp(self, coefficient: A) -> Self {
-        let max = warp::reduce_max(self.max, 32);
-        let sum = warp::reduce_sum(self.sum * self.rescale(max, coefficient), 32);
-        Statistics { max, sum }
+    pub unsafe fn merge_lanes(self, coefficient: A, lanes: u32) -> Self {
+        let max = warp::reduce_max(self.max, lanes);
+        let Statistics { max, sum } = self.raised_to(max, coefficient);
+        Statistics { max, sum: warp::reduce_sum(sum, lanes) }
     }
 }
 

@@ -33,7 +33,28 @@ macro_rules! entries {
 macro_rules! entries_of_tile {
     ($tile:ident $Sharing:ident $body:ident $vectors:tt $aligned:tt $threads:tt $blocks:tt
         $arch:tt; $(($Element:ident $mask:ident $Mask:ident))*) => {
-        paste! {$(
+        $(entry! {
+            $Element $arch;
+            $mask $blocks;
+            $tile $Sharing $body $vectors $aligned $threads $Element $mask $Mask
+        })*
+    };
+}
+
+// Conversions of 16-bit floats in pairs came with sm_80, bf16 altogether.
+macro_rules! entry {
+    (f16 "sm_70"; $($rest:tt)*) => { entry! { @ "sm_80" $($rest)* } };
+    (bf16 "sm_70"; $($rest:tt)*) => { entry! { @ "sm_80" $($rest)* } };
+    ($Element:ident $arch:tt; $($rest:tt)*) => { entry! { @ $arch $($rest)* } };
+    (@ $arch:tt unmasked ($blocks:tt, $masked:tt); $($rest:tt)*) => {
+        entry! { @@ $arch $blocks $($rest)* }
+    };
+    (@ $arch:tt $mask:ident ($unmasked:tt, $blocks:tt); $($rest:tt)*) => {
+        entry! { @@ $arch $blocks $($rest)* }
+    };
+    (@@ $arch:tt $blocks:tt $tile:ident $Sharing:ident $body:ident $vectors:tt $aligned:tt
+        $threads:tt $Element:ident $mask:ident $Mask:ident) => {
+        paste! {
             #[doc = concat!(
                 "[`", stringify!($body), "`] of ", stringify!($Element), ", mask ",
                 stringify!($mask), ", tile ", stringify!($tile), "."
@@ -45,7 +66,7 @@ macro_rules! entries_of_tile {
             pub unsafe fn [<softmax_forward_ $Element _ $mask _ $tile>](problem: SoftmaxForward) {
                 $body::<$Element, $Mask, $Sharing, $vectors, $aligned>(&problem)
             }
-        )*}
+        }
     };
 }
 

@@ -1,26 +1,28 @@
 //! Scaled masked softmax, forward, of rows that stay in registers.
 //!
-//! y[r, j] = exp(s[r, j] - lse[r]) where visible, else 0; s = x * scale + additive mask; lse[r] =
-//! ln sum_j exp(s[r, j]). A row that sees nothing is 0 and its lse -inf.
+//! `y[r, j] = exp(s[r, j] - lse[r])` where visible, else 0, with `s = x * scale + additive mask` and
+//! `lse[r] = ln sum_j exp(s[r, j])`. A row that sees nothing is 0 and its lse -inf.
 //!
 //! - Shapes: x and y are `rows` rows of `columns` elements of type E at free strides; lse has one
 //!   number a row.
 //! - Tiling: the row's threads (a power of two of a warp's lanes, a block, a cluster) hold VECTORS
 //!   vectors of 16 bytes each, so that x is read once and y written once.
-//! - Registers: the scores, VECTORS * E::LANES accumulators a thread, replace the vectors they come
-//!   from. Shared memory: 512 bytes a block where warps merge, 768 in a cluster.
+//! - Registers: the inputs stay as they are, 4 registers a vector; scores and exponentials are
+//!   computed twice, for the sum and for the output, which is cheaper than to hold them twice as
+//!   wide. Shared memory: 512 bytes a block where warps merge, 768 in a cluster.
 //! - Roofline: memory. Bytes moved are x, y and the masks, once; the yardstick is a device-to-device
 //!   copy of the same bytes.
 
 use super::{
     mask::{MaskKind, RowMask},
-    problem::{RowOffsets, SoftmaxForward},
-    row::{self, Scale, Stretch},
+    problem::{RowOffsets, SoftmaxForward, output_offset},
+    row::Stretch,
     row_threads::RowThreads,
+    scale::Scale,
 };
 use crate::{
     numbers::{Accumulator, Element},
-    reduction::{Statistics, warp},
+    reduction::Statistics,
 };
 use cuda_std::global;
 
@@ -50,29 +52,25 @@ pub unsafe fn forward<
         mask.end = mask.start;
     }
     let scale = Scale::of::<K>(problem);
+    let place = (at.thread(), at.threads());
 
     // Load.
-    let stretch = Stretch::<E>::of::<ALIGNED>(problem, &offsets, &mask, 0, problem.columns as i64);
-    let (thread, threads) = (at.thread(), at.threads());
-    let vectors = stretch.load::<VECTORS, ALIGNED>(thread, threads);
+    let stretch =
+        Stretch::<E>::of::<ALIGNED>(problem, &offsets, &mask, place, 0, problem.columns as i64);
+    let held = stretch.load::<K, VECTORS, ALIGNED>(problem, scale);
 
-    // Exponentials, relative to the maximum of the row's lanes in this warp.
-    let mut values =
-        stretch.scores::<K, VECTORS, ALIGNED>(problem, scale, vectors, thread, threads);
-    let max = warp::reduce_max(row::max_of::<E, VECTORS>(&values), at.lanes());
-    let mut of_warp = Statistics { max, sum: E::Accumulator::ZERO };
-    let sum = row::exponentials::<E, VECTORS>(&mut values, of_warp.reference(), scale.coefficient);
-    of_warp.sum = warp::reduce_sum(sum, at.lanes());
-
-    // The whole row's maximum and sum.
+    // Maximum and sum: of the lane, the row's lanes in this warp, the row.
+    let of_lane =
+        stretch.accumulate::<K, VECTORS, ALIGNED>(problem, scale, &held, Statistics::EMPTY);
+    let of_warp = of_lane.merge_lanes(scale.coefficient, at.lanes());
     let of_row = at.merge(of_warp, scale.coefficient);
-    let rescale = of_warp.rescale(of_row.max, scale.coefficient);
 
     // Store.
     if exists {
-        let factor = normalizer(of_row, mask.outside_bank) * rescale;
-        stretch.store::<VECTORS, ALIGNED>(values, factor, thread, threads);
-        if thread == 0 {
+        let y = problem.y.cast::<E>().offset(output_offset(problem, row) as isize);
+        let (reference, factor) = (of_row.reference(), normalizer(of_row, mask.outside_bank));
+        stretch.store::<K, VECTORS, ALIGNED>(problem, scale, held, y, reference, factor);
+        if at.thread() == 0 {
             store_lse(problem, row, of_row, scale, mask.outside_bank);
         }
     }

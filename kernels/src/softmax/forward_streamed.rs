@@ -12,14 +12,12 @@
 use super::{
     forward::{normalizer, store_lse},
     mask::{MaskKind, RowMask},
-    problem::{RowOffsets, SoftmaxForward},
-    row::{self, Scale, Stretch},
+    problem::{RowOffsets, SoftmaxForward, output_offset},
+    row::Stretch,
     row_threads::RowThreads,
+    scale::Scale,
 };
-use crate::{
-    numbers::{Accumulator, Element},
-    reduction::Statistics,
-};
+use crate::{numbers::Element, reduction::Statistics};
 
 /// The kernel's body; [`super::entries`] has its instances.
 ///
@@ -40,12 +38,12 @@ pub unsafe fn forward_streamed<
     let offsets = RowOffsets::of(problem, row);
     let mask = RowMask::of::<K, E>(problem, &offsets);
     let scale = Scale::of::<K>(problem);
-    let (thread, threads) = (at.thread(), at.threads());
+    let place = (at.thread(), at.threads());
 
     let columns = problem.columns as i64;
-    let whole = Stretch::<E>::of::<ALIGNED>(problem, &offsets, &mask, 0, 0);
+    let whole = Stretch::<E>::of::<ALIGNED>(problem, &offsets, &mask, place, 0, 0);
     // Stretches begin where vectors do, the first at the row's begin.
-    let step = threads as i64 * (VECTORS * E::LANES) as i64;
+    let step = at.threads() as i64 * (VECTORS * E::LANES) as i64;
 
     // First pass: maximum and sum, over the visible stretches only.
     let mut of_lane = Statistics::<E::Accumulator>::EMPTY;
@@ -53,38 +51,37 @@ pub unsafe fn forward_streamed<
     let mut length = first_length(step, whole.lead(), columns);
     while begin < columns {
         if begin < mask.end && begin + length > mask.start {
-            let stretch = Stretch::<E>::of::<ALIGNED>(problem, &offsets, &mask, begin, length);
-            let vectors = stretch.load::<VECTORS, ALIGNED>(thread, threads);
-            let mut values =
-                stretch.scores::<K, VECTORS, ALIGNED>(problem, scale, vectors, thread, threads);
-            let max = of_lane.max.max(row::max_of::<E, VECTORS>(&values));
-            let before = of_lane.sum * of_lane.rescale(max, scale.coefficient);
-            of_lane.max = max;
-            let reference = of_lane.reference();
-            let sum = row::exponentials::<E, VECTORS>(&mut values, reference, scale.coefficient);
-            of_lane.sum = before + sum;
+            let stretch =
+                Stretch::<E>::of::<ALIGNED>(problem, &offsets, &mask, place, begin, length);
+            let held = stretch.load::<K, VECTORS, ALIGNED>(problem, scale);
+            of_lane = stretch.accumulate::<K, VECTORS, ALIGNED>(problem, scale, &held, of_lane);
         }
         begin += length;
         length = if columns - begin < step { columns - begin } else { step };
     }
-    let of_warp = at.merge_lanes(of_lane, scale.coefficient);
+    let of_warp = of_lane.merge_lanes(scale.coefficient, at.lanes());
     let of_row = at.merge(of_warp, scale.coefficient);
 
     // Second pass: every column is written, the visible ones are read again.
-    let factor = normalizer(of_row, mask.outside_bank);
+    let y = problem.y.cast::<E>().offset(output_offset(problem, row) as isize);
+    let (reference, factor) = (of_row.reference(), normalizer(of_row, mask.outside_bank));
     begin = 0;
     length = first_length(step, whole.lead(), columns);
     while begin < columns {
-        let stretch = Stretch::<E>::of::<ALIGNED>(problem, &offsets, &mask, begin, length);
-        let vectors = stretch.load::<VECTORS, ALIGNED>(thread, threads);
-        let mut values =
-            stretch.scores::<K, VECTORS, ALIGNED>(problem, scale, vectors, thread, threads);
-        row::exponentials::<E, VECTORS>(&mut values, of_row.reference(), scale.coefficient);
-        stretch.store::<VECTORS, ALIGNED>(values, factor, thread, threads);
+        let stretch = Stretch::<E>::of::<ALIGNED>(problem, &offsets, &mask, place, begin, length);
+        let held = stretch.load::<K, VECTORS, ALIGNED>(problem, scale);
+        stretch.store::<K, VECTORS, ALIGNED>(
+            problem,
+            scale,
+            held,
+            y.offset(begin as isize),
+            reference,
+            factor,
+        );
         begin += length;
         length = if columns - begin < step { columns - begin } else { step };
     }
-    if thread == 0 {
+    if at.thread() == 0 {
         store_lse(problem, row, of_row, scale, mask.outside_bank);
     }
 }

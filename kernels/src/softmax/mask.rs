@@ -157,97 +157,107 @@ pub fn is_masked(problem: &SoftmaxForward, byte: u64) -> bool {
     (byte & 0xff != 0) != (problem.flags & flags::KEEP != 0)
 }
 
-/// A vector's worth of mask bytes, lane 0 lowest; bytes outside of `columns` are 0.
+/// Whether the byte mask, if there is one, hides the column.
 ///
 /// # Safety
-/// `bytes` must be valid for those columns of the row.
+/// `bytes` must be null or valid for the column.
 #[inline(always)]
-pub unsafe fn load_bytes<E: Element, const ALIGNED: bool>(
-    bytes: *const u8,
-    column: i32,
-    visible: (i32, i32),
-) -> u64 {
-    let (start, end) = visible;
-    let from = bytes.offset(column as isize);
-    let inside = column >= start && column + E::LANES as i32 <= end;
-    if ALIGNED || inside && (from as usize).is_multiple_of(E::LANES) {
-        if column < end && column + E::LANES as i32 > start {
-            return E::mask_word(global::load_cached(from.cast::<E::MaskBytes>()));
-        }
-        return 0;
+pub unsafe fn is_hidden(problem: &SoftmaxForward, bytes: *const u8, column: i32) -> bool {
+    !bytes.is_null()
+        && is_masked(problem, global::load_cached(bytes.offset(column as isize)) as u64)
+}
+
+/// A vector's worth of mask bytes, lane 0 lowest; 0 unless they are to be read.
+///
+/// # Safety
+/// If they are to be read, `bytes` must be valid for the vector, and if `aligned` one aligned
+/// access.
+#[inline(always)]
+pub unsafe fn load_bytes<E: Element>(bytes: *const u8, read: bool, aligned: bool) -> u64 {
+    if aligned {
+        return E::mask_word(global::load_cached_if(read, bytes.cast(), E::NO_BYTES));
     }
     let mut word = 0;
-    unroll!(lane in E::LANES => {
-        let here = column + lane as i32;
-        if here >= start && here < end {
-            word |= (global::load_cached(from.add(lane)) as u64) << (8 * lane);
-        }
-    });
+    let mut lane = 0;
+    while read && lane < E::LANES {
+        word |= (global::load_cached(bytes.add(lane)) as u64) << (8 * lane);
+        lane += 1;
+    }
     word
 }
 
-/// A vector's worth of the additive mask; columns outside of `visible` are 0.
+/// The lanes that a vector's worth of mask bytes hides, a bit each.
+#[inline(always)]
+pub fn hidden_lanes(problem: &SoftmaxForward, word: u64) -> u32 {
+    const LOW_SEVEN: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    // The top bit of each byte: is any of its bits set?
+    let set = (((word & LOW_SEVEN) + LOW_SEVEN) | word) & !LOW_SEVEN;
+    // Byte i's bit at 8 i meets the factor's bit at 7 (8 - i), and only that, at 56 + i.
+    let nonzero = ((set >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32;
+    if problem.flags & flags::KEEP != 0 { nonzero ^ 0xff } else { nonzero }
+}
+
+/// Bytes from one element of the additive mask to the next.
+#[inline(always)]
+pub fn additive_step<E: Element>(problem: &SoftmaxForward) -> usize {
+    if problem.flags & flags::ADDITIVE_BROADCAST != 0 {
+        0
+    } else if problem.flags & flags::ADDITIVE_F32 != 0 {
+        4
+    } else {
+        size_of::<E>()
+    }
+}
+
+/// A vector's worth of the additive mask.
 ///
 /// # Safety
-/// `additive` must be valid for those columns of the row.
+/// `additive` must be valid for the vector's columns, and with `ALIGNED` 16-byte aligned there.
 #[inline(always)]
 pub unsafe fn load_additive<E: Element, const ALIGNED: bool>(
     problem: &SoftmaxForward,
     additive: *const u8,
     column: i32,
-    visible: (i32, i32),
 ) -> E::Lanes {
-    let wide = problem.flags & flags::ADDITIVE_F32 != 0;
     if problem.flags & flags::ADDITIVE_BROADCAST != 0 {
-        return E::splat(additive_element::<E>(additive, 0, wide));
+        return E::splat(additive_element::<E>(problem, additive, 0));
     }
-    let (start, end) = visible;
-    let inside = column >= start && column + E::LANES as i32 <= end;
-    let touched = column < end && column + E::LANES as i32 > start;
+    let wide = problem.flags & flags::ADDITIVE_F32 != 0;
+    let from = additive.offset(column as isize * additive_step::<E>(problem) as isize);
+    let aligned = ALIGNED || (from as usize).is_multiple_of(16);
+    if aligned && !wide {
+        return E::unpack(global::load_cached(from.cast::<E::Vector>()));
+    }
     let mut lanes = E::splat(E::Accumulator::ZERO);
-    if !wide {
-        let from = additive.cast::<E>().offset(column as isize);
-        if ALIGNED && touched || inside && (from as usize).is_multiple_of(16) {
-            return E::unpack(global::load_cached(from.cast::<E::Vector>()));
-        }
-    } else if E::LANES.is_multiple_of(4) {
-        let from = additive.cast::<f32>().offset(column as isize);
-        if ALIGNED && touched || inside && (from as usize).is_multiple_of(16) {
-            let low: [f32; 4] = global::load_cached(from.cast());
+    if aligned && E::LANES >= 4 {
+        unroll!(quarter in E::LANES / 4 => {
+            let four: [f32; 4] = global::load_cached(from.cast::<[f32; 4]>().add(quarter));
             unroll!(lane in 4 => {
-                lanes[lane] = E::Accumulator::from_f32(low[lane]);
+                lanes[4 * quarter + lane] = E::Accumulator::from_f32(four[lane]);
             });
-            if E::LANES == 8 {
-                let high: [f32; 4] = global::load_cached(from.add(4).cast());
-                unroll!(lane in 4 => {
-                    lanes[E::LANES - 4 + lane] = E::Accumulator::from_f32(high[lane]);
-                });
-            }
-            return lanes;
-        }
+        });
+        return lanes;
     }
     unroll!(lane in E::LANES => {
-        let here = column + lane as i32;
-        if here >= start && here < end {
-            lanes[lane] = additive_element::<E>(additive, here, wide);
-        }
+        lanes[lane] = additive_element::<E>(problem, additive, column + lane as i32);
     });
     lanes
 }
 
+/// The additive mask of one column.
+///
 /// # Safety
 /// `additive` must be valid for the column.
 #[inline(always)]
-unsafe fn additive_element<E: Element>(
+pub unsafe fn additive_element<E: Element>(
+    problem: &SoftmaxForward,
     additive: *const u8,
     column: i32,
-    wide: bool,
 ) -> E::Accumulator {
-    if wide {
-        E::Accumulator::from_f32(global::load_cached(
-            additive.cast::<f32>().offset(column as isize),
-        ))
+    let from = additive.offset(column as isize * additive_step::<E>(problem) as isize);
+    if problem.flags & flags::ADDITIVE_F32 != 0 {
+        E::Accumulator::from_f32(global::load_cached(from.cast::<f32>()))
     } else {
-        E::load(additive.cast::<E>().offset(column as isize)).widen()
+        E::load(from.cast::<E>()).widen()
     }
 }

@@ -1,6 +1,7 @@
 //! What the host tells a softmax kernel, and how a row's number becomes addresses.
 
 use core::ffi::c_void;
+use cuda_std::hint;
 
 /// Dimensions that rows are counted in, at most, once the host has merged those it can.
 pub const MAX_ROW_DIMENSIONS: usize = 7;
@@ -134,8 +135,6 @@ pub struct RowOffsets {
     pub query: u32,
     /// In the input.
     pub x: i64,
-    /// In the output.
-    pub y: i64,
     /// In the byte mask, without the bank.
     pub bytes: i64,
     /// In the additive mask, without the bank.
@@ -149,10 +148,11 @@ pub struct RowOffsets {
 impl RowOffsets {
     /// Of the row numbered `row`.
     #[inline(always)]
+    #[expect(unused_assignments, reason = "the last step of the unrolled loop leaves no rest")]
     pub fn of(problem: &SoftmaxForward, row: u32) -> Self {
         let mut rest = row;
         let mut offsets =
-            RowOffsets { query: 0, x: 0, y: 0, bytes: 0, additive: 0, lengths: 0, bank_index: 0 };
+            RowOffsets { query: 0, x: 0, bytes: 0, additive: 0, lengths: 0, bank_index: 0 };
         unroll!(i in MAX_ROW_DIMENSIONS => {
             if (i as u32) < problem.rank {
                 let dimension = &problem.dimensions[i];
@@ -163,7 +163,6 @@ impl RowOffsets {
                 }
                 let index = index as i64;
                 offsets.x += index * dimension.x;
-                offsets.y += index * dimension.y;
                 offsets.bytes += index * dimension.bytes;
                 offsets.additive += index * dimension.additive;
                 offsets.lengths += index * dimension.lengths;
@@ -172,4 +171,21 @@ impl RowOffsets {
         });
         offsets
     }
+}
+
+/// Where a row's output begins, in elements from the output's start. Apart from [`RowOffsets`],
+/// because it is found late: until the sum is known, its registers have better uses.
+#[inline(always)]
+#[expect(unused_assignments, reason = "the last step of the unrolled loop leaves no rest")]
+pub fn output_offset(problem: &SoftmaxForward, row: u32) -> i64 {
+    let (mut rest, mut offset) = (hint::opaque(row), 0);
+    unroll!(i in MAX_ROW_DIMENSIONS => {
+        if (i as u32) < problem.rank {
+            let dimension = &problem.dimensions[i];
+            let (quotient, index) = dimension.size.divide(rest);
+            rest = quotient;
+            offset += index as i64 * dimension.y;
+        }
+    });
+    offset
 }

@@ -2,80 +2,49 @@
 //!
 //! A row is cut into vectors of 16 bytes, which the row's threads take in turn, so that a warp
 //! reads contiguous memory. Rows that begin off the 16-byte grid are cut along that grid all the
-//! same: their first vector begins before the row, and what lies outside is not touched.
+//! same; the elements before the first whole vector and after the last (the *edges*) are taken one
+//! by one, by the row's first threads.
 
 use super::{
     mask::{self, MaskKind, RowMask},
     problem::{RowOffsets, SoftmaxForward},
+    scale::Scale,
 };
-use crate::numbers::{Accumulator, Element};
-use cuda_std::global;
-
-/// How inputs become exponents: score = x * factor (+ additive mask), exponent = (score - max)
-/// * coefficient.
-#[derive(Clone, Copy)]
-pub struct Scale<A> {
-    /// What an input is multiplied by.
-    pub factor: A,
-    /// What a difference of scores is multiplied by.
-    pub coefficient: A,
-}
-
-impl<A: Accumulator> Scale<A> {
-    /// Reads the problem's scale.
-    ///
-    /// Without an additive mask the score is half the input with the scale's sign, and the scale's
-    /// magnitude waits until the maximum has been subtracted: no product overflows before, and no
-    /// difference of halves does. A scale of 0 makes every finite score 0.
-    ///
-    /// # Safety
-    /// The problem's scale must be valid.
-    #[inline(always)]
-    pub unsafe fn of<K: MaskKind>(problem: &SoftmaxForward) -> Self {
-        let mut scale = A::from_f64(problem.scale);
-        if !problem.scale_pointer.is_null() {
-            scale = global::load_cached(problem.scale_pointer.cast::<A>());
-        }
-        let unit = A::from_f64(A::LOG_BASE_E);
-        if K::ADDITIVE {
-            return Scale { factor: scale, coefficient: unit };
-        }
-        let half = A::from_f64(0.5);
-        if scale > A::ZERO && scale <= A::MAX {
-            Scale { factor: half, coefficient: at_most_max(scale * (unit + unit)) }
-        } else if scale < A::ZERO && scale >= A::ZERO - A::MAX {
-            let minus_scale = A::ZERO - scale;
-            Scale { factor: A::ZERO - half, coefficient: at_most_max(minus_scale * (unit + unit)) }
-        } else {
-            // Zero, or what makes every score but those of 0 infinite, or NaN.
-            Scale { factor: scale, coefficient: unit }
-        }
-    }
-}
-
-#[inline(always)]
-fn at_most_max<A: Accumulator>(coefficient: A) -> A {
-    if coefficient > A::MAX { A::MAX } else { coefficient }
-}
+use crate::{
+    numbers::{Accumulator, Element},
+    reduction::Statistics,
+};
+use cuda_std::{global, hint};
 
 /// A row, or a stretch of it that one pass over the registers covers. Columns count from the
 /// stretch's first.
 #[derive(Clone, Copy)]
 pub struct Stretch<E> {
     x: *const E,
-    y: *mut E,
     bytes: *const u8,
     additive: *const u8,
     /// Columns of the stretch.
     columns: i32,
-    /// First and last but one of the columns that may be visible.
+    /// The first column that may be visible, and the one after the last.
     visible: (i32, i32),
-    /// Elements by which the first vector begins before column 0.
+    /// Elements by which the 16-byte grid of x begins before column 0.
     lead: i32,
+    /// The calling thread's number among those of the row, and how many these are.
+    thread: u32,
+    threads: u32,
+}
+
+/// What a thread holds of a stretch while it stays in registers: inputs, with -inf in place of
+/// what is hidden (+inf where the scale is negative).
+#[derive(Clone, Copy)]
+pub struct Held<E: Element, const VECTORS: usize> {
+    vectors: [E::Vector; VECTORS],
+    edges: [E::Accumulator; 2],
 }
 
 impl<E: Element> Stretch<E> {
-    /// The columns `begin..begin + length` of the row at `offsets`.
+    /// The columns `begin..begin + length` of the row at `offsets`, for the thread that has number
+    /// `at.0` among the row's `at.1`.
     ///
     /// # Safety
     /// The problem's tensors must be valid for the row, and with `ALIGNED` so aligned that each
@@ -85,12 +54,11 @@ impl<E: Element> Stretch<E> {
         problem: &SoftmaxForward,
         offsets: &RowOffsets,
         mask: &RowMask,
+        at: (u32, u32),
         begin: i64,
         length: i64,
     ) -> Self {
         let x = problem.x.cast::<E>().offset((offsets.x + begin) as isize);
-        let y = problem.y.cast::<E>().offset((offsets.y + begin) as isize);
-        let lead = if ALIGNED { 0 } else { (x as usize % 16 / size_of::<E>()) as i32 };
         let relative = |column: i64| {
             let column = column - begin;
             if column < 0 {
@@ -101,214 +69,344 @@ impl<E: Element> Stretch<E> {
                 column as i32
             }
         };
-        let wide = problem.flags & super::problem::flags::ADDITIVE_F32 != 0;
-        let broadcast = problem.flags & super::problem::flags::ADDITIVE_BROADCAST != 0;
-        let step = if broadcast {
-            0
-        } else if wide {
-            4
-        } else {
-            size_of::<E>() as i64
-        };
-        Stretch {
+        let mut stretch = Stretch {
             x,
-            y,
-            bytes: if mask.bytes.is_null() {
-                mask.bytes
-            } else {
-                mask.bytes.offset(begin as isize)
-            },
-            additive: if mask.additive.is_null() {
-                mask.additive
-            } else {
-                mask.additive.offset((begin * step) as isize)
-            },
+            bytes: mask.bytes,
+            additive: mask.additive,
             columns: length as i32,
             visible: (relative(mask.start), relative(mask.end)),
-            lead,
+            thread: at.0,
+            threads: at.1,
+            lead: if ALIGNED { 0 } else { (x as usize % 16 / size_of::<E>()) as i32 },
+        };
+        if !mask.bytes.is_null() {
+            stretch.bytes = mask.bytes.offset(begin as isize);
         }
+        if !mask.additive.is_null() {
+            let size = mask::additive_step::<E>(problem);
+            stretch.additive = mask.additive.offset(begin as isize * size as isize);
+        }
+        stretch
     }
 
-    /// Elements by which the first vector begins before column 0.
+    /// Elements by which the 16-byte grid begins before column 0.
     #[inline(always)]
     pub fn lead(&self) -> i32 {
         self.lead
     }
 
-    /// The first column of the `v`-th vector of the thread numbered `thread` of `threads`.
+    /// The first column of the thread's `v`-th vector.
     #[inline(always)]
-    fn column(&self, v: usize, thread: u32, threads: u32) -> i32 {
-        ((v as u32 * threads + thread) * E::LANES as u32) as i32 - self.lead
+    fn column(&self, v: usize) -> i32 {
+        ((v as u32 * self.threads + self.thread) * E::LANES as u32) as i32 - self.lead
     }
 
-    /// Loads this thread's vectors, as far as they may be visible.
-    ///
-    /// # Safety
-    /// As for [`Stretch::of`].
+    /// Is the vector at `column` whole?
     #[inline(always)]
-    pub unsafe fn load<const VECTORS: usize, const ALIGNED: bool>(
-        &self,
-        thread: u32,
-        threads: u32,
-    ) -> [E::Vector; VECTORS] {
-        let mut vectors = [E::ZERO_VECTOR; VECTORS];
-        unroll!(v in VECTORS => {
-            vectors[v] = self.load_vector::<ALIGNED>(self.column(v, thread, threads));
-        });
-        vectors
+    fn is_whole<const ALIGNED: bool>(&self, column: i32) -> bool {
+        if ALIGNED {
+            column < self.columns
+        } else {
+            column >= 0 && column + E::LANES as i32 <= self.columns
+        }
     }
 
-    /// # Safety
-    /// As for [`Stretch::of`].
+    /// The columns of a thread's edge elements, -1 where it has none: one before the first whole
+    /// vector, one after the last.
     #[inline(always)]
-    unsafe fn load_vector<const ALIGNED: bool>(&self, column: i32) -> E::Vector {
+    fn edge_columns(&self) -> [i32; 2] {
+        let (lanes, thread) = (E::LANES as i32, self.thread as i32);
+        let mut head = if self.lead > 0 { lanes - self.lead } else { 0 };
+        if head > self.columns {
+            head = self.columns;
+        }
+        let mut tail = (self.lead + self.columns) / lanes * lanes - self.lead;
+        if tail < head {
+            tail = head;
+        }
+        [
+            if thread < head { thread } else { -1 },
+            if thread < self.columns - tail { tail + thread } else { -1 },
+        ]
+    }
+
+    /// Is the vector at `column` whole, and part of it perhaps visible? Else it is not read.
+    #[inline(always)]
+    fn is_read<const ALIGNED: bool>(&self, column: i32) -> bool {
         let (start, end) = self.visible;
-        let last = column + E::LANES as i32;
-        let from = self.x.offset(column as isize);
-        if ALIGNED && column < end && last > start || column >= start && last <= end {
-            return global::load_streaming(from.cast::<E::Vector>());
-        }
-        if ALIGNED || column >= end || last <= start {
-            return E::ZERO_VECTOR;
-        }
-        let mut lanes = E::splat(E::Accumulator::ZERO);
-        unroll!(lane in E::LANES => {
-            let here = column + lane as i32;
-            if here >= start && here < end {
-                lanes[lane] = E::load(from.add(lane)).widen();
-            }
-        });
-        E::pack(lanes)
+        self.is_whole::<ALIGNED>(column) && column < end && column + E::LANES as i32 > start
     }
 
-    /// The scores of this thread's vectors: scaled, masked, -inf where nothing is visible.
+    /// Loads what this thread holds, as far as it may be visible, and hides what is masked.
     ///
     /// # Safety
     /// As for [`Stretch::of`].
     #[inline(always)]
-    pub unsafe fn scores<K: MaskKind, const VECTORS: usize, const ALIGNED: bool>(
+    pub unsafe fn load<K: MaskKind, const VECTORS: usize, const ALIGNED: bool>(
         &self,
         problem: &SoftmaxForward,
         scale: Scale<E::Accumulator>,
-        vectors: [E::Vector; VECTORS],
-        thread: u32,
-        threads: u32,
-    ) -> [E::Lanes; VECTORS] {
-        let mut scores = [E::splat(E::Accumulator::NEG_INFINITY); VECTORS];
-        let mut bytes = [0u64; VECTORS];
-        if K::BYTES && !self.bytes.is_null() {
+    ) -> Held<E, VECTORS> {
+        let mut held = Held { vectors: [E::ZERO_VECTOR; VECTORS], edges: [scale.hidden; 2] };
+        let vector_at = |column: i32| self.x.wrapping_offset(column as isize).cast::<E::Vector>();
+        let (start, end) = self.visible;
+        // Of most threads: then nothing needs to be asked of each vector.
+        let is_all_visible =
+            self.column(0) >= start && self.column(VECTORS - 1) + E::LANES as i32 <= end;
+        // All loads first, so that they are in flight together.
+        if is_all_visible {
             unroll!(v in VECTORS => {
-                let column = self.column(v, thread, threads);
-                bytes[v] = mask::load_bytes::<E, ALIGNED>(self.bytes, column, self.visible);
+                held.vectors[v] = global::load_streaming(vector_at(self.column(v)));
+            });
+        } else {
+            unroll!(v in VECTORS => {
+                let column = self.column(v);
+                let read = self.is_read::<ALIGNED>(column);
+                held.vectors[v] =
+                    global::load_streaming_if(read, vector_at(column), E::ZERO_VECTOR);
             });
         }
-        unroll!(v in VECTORS => {
-            let column = self.column(v, thread, threads);
-            let (start, end) = self.visible;
-            let mut lanes = E::unpack(vectors[v]);
-            if K::ADDITIVE && !self.additive.is_null() {
-                let additive = mask::load_additive::<E, ALIGNED>(
-                    problem, self.additive, column, self.visible,
-                );
-                unroll!(lane in E::LANES => {
-                    lanes[lane] = lanes[lane].mul_add(scale.factor, additive[lane]);
-                });
-            } else {
-                unroll!(lane in E::LANES => {
-                    lanes[lane] = lanes[lane] * scale.factor;
-                });
-            }
-            if K::BYTES && !self.bytes.is_null() {
-                unroll!(lane in E::LANES => {
-                    if mask::is_masked(problem, bytes[v] >> (8 * lane)) {
-                        lanes[lane] = E::Accumulator::NEG_INFINITY;
-                    }
-                });
-            }
-            if column < start || column + E::LANES as i32 > end {
-                unroll!(lane in E::LANES => {
-                    let here = column + lane as i32;
-                    if here < start || here >= end {
-                        lanes[lane] = E::Accumulator::NEG_INFINITY;
-                    }
-                });
-            }
-            scores[v] = lanes;
-        });
-        scores
+        if scale.is_special {
+            unroll!(v in VECTORS => {
+                let lanes = scaled::<E>(E::unpack(held.vectors[v]), scale.given);
+                held.vectors[v] = E::pack(lanes);
+            });
+        }
+        if !is_all_visible {
+            unroll!(v in VECTORS => {
+                let column = self.column(v);
+                let whole = self.is_whole::<ALIGNED>(column);
+                let hidden = if whole { outside::<E>(column, start, end) } else { !0 };
+                held.vectors[v] = E::replace(held.vectors[v], hidden, scale.hidden);
+            });
+        }
+        if K::BYTES && !self.bytes.is_null() {
+            self.hide_masked::<VECTORS, ALIGNED>(problem, scale, &mut held);
+        }
+        if !ALIGNED {
+            self.load_edges::<K, VECTORS>(problem, scale, &mut held);
+        }
+        held
     }
 
-    /// Stores this thread's vectors, times `factor`, over all columns of the stretch.
+    /// Hides what the byte mask hides of the vectors.
     ///
     /// # Safety
     /// As for [`Stretch::of`].
     #[inline(always)]
-    pub unsafe fn store<const VECTORS: usize, const ALIGNED: bool>(
+    unsafe fn hide_masked<const VECTORS: usize, const ALIGNED: bool>(
         &self,
-        values: [E::Lanes; VECTORS],
-        factor: E::Accumulator,
-        thread: u32,
-        threads: u32,
+        problem: &SoftmaxForward,
+        scale: Scale<E::Accumulator>,
+        held: &mut Held<E, VECTORS>,
     ) {
+        let first = (self.bytes as usize).wrapping_sub(self.lead as usize);
+        let aligned = ALIGNED || first.is_multiple_of(E::LANES);
+        let mut words = [0; VECTORS];
         unroll!(v in VECTORS => {
-            let column = self.column(v, thread, threads);
-            let mut lanes = values[v];
-            unroll!(lane in E::LANES => {
-                lanes[lane] = lanes[lane] * factor;
-            });
-            self.store_vector::<ALIGNED>(column, lanes);
+            let column = self.column(v);
+            let bytes = self.bytes.wrapping_offset(column as isize);
+            let read = self.is_read::<ALIGNED>(column);
+            words[v] = mask::load_bytes::<E>(bytes, read, aligned);
+        });
+        unroll!(v in VECTORS => {
+            let hidden = mask::hidden_lanes(problem, words[v]);
+            held.vectors[v] = E::replace(held.vectors[v], hidden, scale.hidden);
         });
     }
 
+    /// Loads this thread's edge elements, as far as they are visible.
+    ///
     /// # Safety
     /// As for [`Stretch::of`].
     #[inline(always)]
-    unsafe fn store_vector<const ALIGNED: bool>(&self, column: i32, lanes: E::Lanes) {
-        let to = self.y.offset(column as isize);
-        let last = column + E::LANES as i32;
-        if ALIGNED {
-            if column < self.columns {
-                global::store_streaming(to.cast::<E::Vector>(), E::pack(lanes));
+    unsafe fn load_edges<K: MaskKind, const VECTORS: usize>(
+        &self,
+        problem: &SoftmaxForward,
+        scale: Scale<E::Accumulator>,
+        held: &mut Held<E, VECTORS>,
+    ) {
+        let (start, end) = self.visible;
+        let columns = self.edge_columns();
+        unroll!(i in 2 => {
+            let column = columns[i];
+            let in_range = column >= 0 && column >= start && column < end;
+            if in_range && !(K::BYTES && mask::is_hidden(problem, self.bytes, column)) {
+                let element = E::load(self.x.offset(column as isize)).widen();
+                held.edges[i] = if scale.is_special { element * scale.given } else { element };
             }
-        } else if column >= 0 && last <= self.columns && (to as usize).is_multiple_of(16) {
-            global::store_streaming(to.cast::<E::Vector>(), E::pack(lanes));
-        } else {
+        });
+    }
+
+    /// The scores of the `v`-th vector that is held: scaled, -inf where nothing is visible.
+    ///
+    /// # Safety
+    /// As for [`Stretch::of`].
+    #[inline(always)]
+    unsafe fn scores<K: MaskKind, const VECTORS: usize, const ALIGNED: bool>(
+        &self,
+        problem: &SoftmaxForward,
+        scale: Scale<E::Accumulator>,
+        held: &Held<E, VECTORS>,
+        v: usize,
+        column: i32,
+    ) -> E::Lanes {
+        let scores = scaled::<E>(E::unpack(held.vectors[v]), scale.factor);
+        let (start, end) = self.visible;
+        let read =
+            self.is_whole::<ALIGNED>(column) && column < end && column + E::LANES as i32 > start;
+        if !K::ADDITIVE || self.additive.is_null() || !read {
+            return scores;
+        }
+        let additive = mask::load_additive::<E, ALIGNED>(problem, self.additive, column);
+        let mut sums = scores;
+        unroll!(lane in E::LANES => {
+            sums[lane] = plus_additive(scores[lane], additive[lane]);
+        });
+        sums
+    }
+
+    /// The score of the `i`-th edge element that is held.
+    ///
+    /// # Safety
+    /// As for [`Stretch::of`].
+    #[inline(always)]
+    unsafe fn edge_score<K: MaskKind, const VECTORS: usize>(
+        &self,
+        problem: &SoftmaxForward,
+        scale: Scale<E::Accumulator>,
+        held: &Held<E, VECTORS>,
+        i: usize,
+        column: i32,
+    ) -> E::Accumulator {
+        let score = held.edges[i] * scale.factor;
+        let (start, end) = self.visible;
+        if K::ADDITIVE && !self.additive.is_null() && column >= start && column < end {
+            let additive = mask::additive_element::<E>(problem, self.additive, column);
+            return plus_additive(score, additive);
+        }
+        score
+    }
+
+    /// Adds what this thread holds to the statistics of what it has seen (online softmax).
+    ///
+    /// # Safety
+    /// As for [`Stretch::of`].
+    #[inline(always)]
+    pub unsafe fn accumulate<K: MaskKind, const VECTORS: usize, const ALIGNED: bool>(
+        &self,
+        problem: &SoftmaxForward,
+        scale: Scale<E::Accumulator>,
+        held: &Held<E, VECTORS>,
+        mut seen: Statistics<E::Accumulator>,
+    ) -> Statistics<E::Accumulator> {
+        unroll!(v in VECTORS => {
+            let column = self.column(v);
+            let scores =
+                self.scores::<K, VECTORS, ALIGNED>(problem, scale, held, v, column);
+            let mut max = seen.max;
             unroll!(lane in E::LANES => {
-                let here = column + lane as i32;
-                if here >= 0 && here < self.columns {
-                    E::store(to.add(lane), E::narrow(lanes[lane]));
+                max = max.max(scores[lane]);
+            });
+            seen = seen.raised_to(max, scale.coefficient);
+            let reference = seen.reference();
+            unroll!(lane in E::LANES => {
+                seen.sum = seen.sum + scale.exponential(scores[lane], reference);
+            });
+        });
+        if !ALIGNED {
+            let edges = self.edge_columns();
+            unroll!(i in 2 => {
+                let score = self.edge_score::<K, VECTORS>(problem, scale, held, i, edges[i]);
+                seen = seen.raised_to(seen.max.max(score), scale.coefficient);
+                seen.sum = seen.sum + scale.exponential(score, seen.reference());
+            });
+        }
+        seen
+    }
+
+    /// Stores the probabilities of what this thread holds: exponentials relative to `reference`,
+    /// times `factor`, over all columns of the stretch, which in the output begin at `y`.
+    ///
+    /// # Safety
+    /// As for [`Stretch::of`].
+    #[inline(always)]
+    pub unsafe fn store<K: MaskKind, const VECTORS: usize, const ALIGNED: bool>(
+        mut self,
+        problem: &SoftmaxForward,
+        scale: Scale<E::Accumulator>,
+        mut held: Held<E, VECTORS>,
+        y: *mut E,
+        reference: E::Accumulator,
+        factor: E::Accumulator,
+    ) {
+        let first = (y as usize).wrapping_sub(self.lead as usize * size_of::<E>());
+        let y_aligned = ALIGNED || first.is_multiple_of(16);
+        // Addresses and scores are computed anew: held since the sum was, they would take more
+        // registers than there are.
+        self.thread = hint::opaque(self.thread);
+        unroll!(v in VECTORS => {
+            held.vectors[v] = hint::opaque(held.vectors[v]);
+        });
+        unroll!(v in VECTORS => {
+            let column = self.column(v);
+            if self.is_whole::<ALIGNED>(column) {
+                let mut lanes =
+                    self.scores::<K, VECTORS, ALIGNED>(problem, scale, &held, v, column);
+                unroll!(lane in E::LANES => {
+                    lanes[lane] = scale.exponential(lanes[lane], reference) * factor;
+                });
+                let to = y.offset(column as isize);
+                if y_aligned {
+                    global::store_streaming(to.cast::<E::Vector>(), E::pack(lanes));
+                } else {
+                    unroll!(lane in E::LANES => {
+                        E::store(to.add(lane), E::narrow(lanes[lane]));
+                    });
+                }
+            }
+        });
+        if !ALIGNED {
+            let edges = self.edge_columns();
+            unroll!(i in 2 => {
+                let column = edges[i];
+                if column >= 0 {
+                    let score = self.edge_score::<K, VECTORS>(problem, scale, &held, i, column);
+                    let probability = scale.exponential(score, reference) * factor;
+                    E::store(y.offset(column as isize), E::narrow(probability));
                 }
             });
         }
     }
 }
 
-/// The largest of a thread's scores; NaN is passed over.
 #[inline(always)]
-pub fn max_of<E: Element, const VECTORS: usize>(scores: &[E::Lanes; VECTORS]) -> E::Accumulator {
-    let mut max = E::Accumulator::NEG_INFINITY;
-    unroll!(v in VECTORS => {
-        unroll!(lane in E::LANES => {
-            max = max.max(scores[v][lane]);
-        });
+fn scaled<E: Element>(mut lanes: E::Lanes, factor: E::Accumulator) -> E::Lanes {
+    unroll!(lane in E::LANES => {
+        lanes[lane] = lanes[lane] * factor;
     });
-    max
+    lanes
 }
 
-/// Turns scores into exponentials relative to `reference`, and gives their sum.
+/// What is hidden stays hidden, whatever garbage its additive mask holds.
 #[inline(always)]
-pub fn exponentials<E: Element, const VECTORS: usize>(
-    scores: &mut [E::Lanes; VECTORS],
-    reference: E::Accumulator,
-    coefficient: E::Accumulator,
-) -> E::Accumulator {
-    let mut sum = E::Accumulator::ZERO;
-    unroll!(v in VECTORS => {
-        unroll!(lane in E::LANES => {
-            let exponential = ((scores[v][lane] - reference) * coefficient).exp_base();
-            scores[v][lane] = exponential;
-            sum = sum + exponential;
-        });
-    });
-    sum
+fn plus_additive<A: Accumulator>(score: A, additive: A) -> A {
+    if score == A::NEG_INFINITY { score } else { score + additive }
+}
+
+/// The lanes of the vector at `column` that lie outside of `start..end`, a bit each.
+#[inline(always)]
+fn outside<E: Element>(column: i32, start: i32, end: i32) -> u32 {
+    let lanes = E::LANES as i32;
+    let clamped = |n: i32| {
+        if n < 0 {
+            0
+        } else if n > lanes {
+            lanes as u32
+        } else {
+            n as u32
+        }
+    };
+    let (before, until) = (clamped(start - column), clamped(end - column));
+    ((1 << before) - 1) | !((1 << until) - 1)
 }

@@ -3,7 +3,7 @@
 use super::problem::SoftmaxForward;
 use crate::{
     numbers::Accumulator,
-    reduction::{Statistics, block, cluster, warp},
+    reduction::{Statistics, block, cluster},
 };
 use cuda_std::{
     cluster as cluster_index, shared,
@@ -30,20 +30,6 @@ pub trait RowThreads: Copy {
     /// # Safety
     /// All threads of the row must call together, once.
     unsafe fn merge<A: Accumulator>(self, of_warp: Statistics<A>, coefficient: A) -> Statistics<A>;
-    /// The statistics of the row's lanes in the calling warp, from each lane's own.
-    ///
-    /// # Safety
-    /// All lanes of the warp must call together.
-    #[inline(always)]
-    unsafe fn merge_lanes<A: Accumulator>(
-        self,
-        of_lane: Statistics<A>,
-        coefficient: A,
-    ) -> Statistics<A> {
-        let max = warp::reduce_max(of_lane.max, self.lanes());
-        let sum = warp::reduce_sum(of_lane.sum * of_lane.rescale(max, coefficient), self.lanes());
-        Statistics { max, sum }
-    }
 }
 
 /// A warp takes one row, or several: 32 lanes or a smaller power of two for each.
