@@ -249,7 +249,7 @@ fn forced_tiles_run_or_say_why_not() {
         }
     }
     let x = device.zeros::<f32>(&[1, 5]).unwrap();
-    let softmax = fused_attention::ScaledMaskedSoftmax::new(1.0).with_tile("warp1").unwrap();
+    let softmax = fused_attention::ScaledMaskedSoftmax::new(1.0).with_tile("warp4").unwrap();
     let error = softmax.forward(&x, fused_attention::Mask::none()).unwrap_err();
     assert!(matches!(error, Error::NoEligibleTile { .. }), "{error:?}");
 }

@@ -5,7 +5,7 @@ use super::{
     options::{ScaledMaskedSoftmax, accumulator},
     raw::RawForward,
     rows::{self, MAX_ROWS, OPERANDS, Operand, RowDimension, Slice},
-    tile_choice::{Cut, Demand, dtype_index, lanes, verdicts},
+    tile_choice::{Choice, Cut, Demand, choose, dtype_index, lanes},
 };
 use crate::{Causal, Dtype, Error, Kernel, LaunchConfig, RawTensor, Result};
 use kernels::{
@@ -77,8 +77,8 @@ pub struct Explanation {
     pub reason: &'static str,
     /// Each launch: one, unless there are more rows than a launch takes.
     pub launches: Vec<LaunchConfig>,
-    /// The tiles that are preferred to it, and why they cannot run the problem.
-    pub not_eligible: Vec<(&'static str, String)>,
+    /// The tiles before it in the table, and why they were passed over.
+    pub passed_over: Vec<(&'static str, String)>,
 }
 
 impl fmt::Display for Explanation {
@@ -91,7 +91,7 @@ impl fmt::Display for Explanation {
         if self.launches.len() != 1 {
             write!(f, "; {} launches", self.launches.len())?;
         }
-        for alike in self.not_eligible.chunk_by(|(_, a), (_, b)| a == b) {
+        for alike in self.passed_over.chunk_by(|(_, a), (_, b)| a == b) {
             let tiles: Vec<_> = alike.iter().map(|(tile, _)| *tile).collect();
             write!(f, "; not {}: {}", tiles.join(", "), alike[0].1)?;
         }
@@ -194,6 +194,7 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
             RowDimension { size: row_shape[dim] as u64, strides }
         })
         .collect();
+    let row_count = dimensions.iter().fold(1u64, |rows, d| rows.saturating_mul(d.size));
     let is_empty = dimensions.iter().any(|d| d.size == 0);
     let dimensions = rows::merge(&dimensions, key.options.has_diagonal());
     let slices = if is_empty { Vec::new() } else { rows::slices(&dimensions, MAX_ROWS) };
@@ -213,26 +214,18 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
                 || mask.alignment() >= 16 && bank_bytes.is_multiple_of(16)
         });
     let mask_index = if additive.is_some() { 2 } else { usize::from(bytes.is_some()) };
-    let demand = Demand { dtype, columns, aligned, capability: key.capability, mask: mask_index };
-    let mut not_eligible = Vec::new();
-    let mut chosen = None;
-    for verdict in verdicts(&key.options, &demand) {
-        match verdict.cut {
-            Ok(cut) => {
-                chosen = Some((verdict.variant, cut));
-                break;
-            }
-            Err(reason) => not_eligible.push((verdict.variant.tile.name, reason)),
-        }
-    }
-    let Some((variant, cut)) = chosen else {
-        let tried: Vec<_> =
-            not_eligible.iter().map(|(tile, why)| format!("{tile}: {why}")).collect();
-        return Err(Error::NoEligibleTile {
-            operation: "softmax forward",
-            tried: tried.join("; "),
-        });
+    let demand = Demand {
+        dtype,
+        rows: row_count,
+        columns,
+        aligned,
+        capability: key.capability,
+        mask: mask_index,
     };
+    let Choice { variant, cut, passed_over } = choose(&key.options, &demand).map_err(|tried| {
+        let tried: Vec<_> = tried.iter().map(|(tile, why)| format!("{tile}: {why}")).collect();
+        Error::NoEligibleTile { operation: "softmax forward", tried: tried.join("; ") }
+    })?;
     let kernel = variant.kernels[dtype_index][mask_index];
 
     // Launches.
@@ -289,7 +282,7 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
         tile: variant.tile.name,
         reason: variant.tile.reason,
         launches: launches.iter().map(|(config, ..)| *config).collect(),
-        not_eligible,
+        passed_over,
     };
     Ok(Plan { kernel, launches, explanation })
 }

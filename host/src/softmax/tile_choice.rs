@@ -4,13 +4,14 @@ use super::options::ScaledMaskedSoftmax;
 use crate::Dtype;
 use kernels::{
     softmax::entries::{FORWARD_VARIANTS, ForwardVariant},
-    tiles::{Sharing, SoftmaxTile},
+    tiles::{Preference, Sharing, SoftmaxTile},
 };
 
 /// What the choice depends on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Demand {
     pub dtype: Dtype,
+    pub rows: u64,
     pub columns: u64,
     /// Every vector of every row, of its masks and of its output is one aligned access.
     pub aligned: bool,
@@ -100,24 +101,55 @@ fn capability_of(arch: &str) -> (u32, u32) {
     (number / 10, number % 10)
 }
 
-/// What became of one variant.
-pub(super) struct Verdict {
-    pub variant: &'static ForwardVariant,
-    pub cut: Result<Cut, String>,
+/// Is the tile preferred for the problem? If not, why.
+fn preferred(tile: &SoftmaxTile, demand: &Demand) -> Result<(), String> {
+    let row_bytes = demand.columns * demand.dtype.size() as u64;
+    match tile.preference {
+        Preference::RowBytesUpTo(most) if row_bytes > most.into() => {
+            Err(format!("eligible, but preferred only for rows of up to {most} bytes"))
+        }
+        Preference::RowsUpTo(most) if demand.rows > most.into() => {
+            Err(format!("eligible, but preferred only for up to {most} rows"))
+        }
+        _ => Ok(()),
+    }
 }
 
-/// Every variant in order of preference, with how it is cut or why it cannot run the problem.
-pub(super) fn verdicts(
+/// A variant that runs a problem, and those that were passed over.
+pub(super) struct Choice {
+    pub variant: &'static ForwardVariant,
+    pub cut: Cut,
+    /// The tiles before it in the table, and why.
+    pub passed_over: Vec<(&'static str, String)>,
+}
+
+/// The first variant of the table that can run the problem and is preferred for it, else the first
+/// that can; the one that the options ask for, if they do. Without any, each tile and why not.
+pub(super) fn choose(
     options: &ScaledMaskedSoftmax,
     demand: &Demand,
-) -> impl Iterator<Item = Verdict> {
-    FORWARD_VARIANTS.iter().map(move |variant| {
-        let cut = match options.tile {
-            Some(wanted) if wanted != variant.tile.name => {
-                Err(format!("the options ask for {wanted}"))
+) -> Result<Choice, Vec<(&'static str, String)>> {
+    let mut passed_over = Vec::new();
+    let mut fallback = None;
+    for variant in FORWARD_VARIANTS {
+        let tile = &variant.tile;
+        let wanted = options.tile.unwrap_or(tile.name);
+        let reason = if wanted != tile.name {
+            format!("the options ask for {wanted}")
+        } else {
+            match (eligible(variant, demand), preferred(tile, demand)) {
+                (Ok(cut), Ok(())) => return Ok(Choice { variant, cut, passed_over }),
+                (Ok(cut), Err(reason)) => {
+                    let place = passed_over.len();
+                    fallback.get_or_insert((variant, cut, place));
+                    reason
+                }
+                (Err(reason), _) => reason,
             }
-            _ => eligible(variant, demand),
         };
-        Verdict { variant, cut }
-    })
+        passed_over.push((tile.name, reason));
+    }
+    let Some((variant, cut, place)) = fallback else { return Err(passed_over) };
+    passed_over.truncate(place);
+    Ok(Choice { variant, cut, passed_over })
 }

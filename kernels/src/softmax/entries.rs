@@ -16,7 +16,7 @@ use half::{bf16, f16};
 use pastey::paste;
 
 macro_rules! entries {
-    ($(($tile:ident, $Sharing:ident, $body:ident, $vectors:tt, $aligned:tt, $threads:tt, $blocks:tt,
+    ($(($tile:ident, $preference:expr, $Sharing:ident, $body:ident, $vectors:tt, $aligned:tt, $threads:tt, $blocks:tt,
         $arch:tt, $reason:tt))*) => {
         $(
             entries_of_tile! {
@@ -73,7 +73,7 @@ macro_rules! entry {
 softmax_forward_tiles!(entries);
 
 cuda_std::host_only! {
-    use crate::tiles::{Sharing, SoftmaxTile};
+    use crate::tiles::{Preference, Sharing, SoftmaxTile};
     use cuda_std::host::Kernel;
 
     /// A row of the table with its entries.
@@ -85,7 +85,7 @@ cuda_std::host_only! {
     }
 
     macro_rules! variants {
-        ($(($tile:ident, $Sharing:ident, $body:ident, $vectors:tt, $aligned:tt, $threads:tt,
+        ($(($tile:ident, $preference:expr, $Sharing:ident, $body:ident, $vectors:tt, $aligned:tt, $threads:tt,
             $blocks:tt, $arch:tt, $reason:tt))*) => {
             paste! {
                 /// All of them, in order of preference.
@@ -93,6 +93,10 @@ cuda_std::host_only! {
                     ForwardVariant {
                         tile: SoftmaxTile {
                             name: stringify!($tile),
+                            preference: {
+                                use Preference::*;
+                                $preference
+                            },
                             sharing: Sharing::$Sharing,
                             vectors: $vectors,
                             aligned: $aligned,

@@ -67,21 +67,21 @@ fn tiles() {
     let error = ScaledMaskedSoftmax::new(1.0).with_tile("warp3").unwrap_err();
     let Error::NoSuchTile { tile, known } = &error else { panic!("{error:?}") };
     assert_eq!(tile, "warp3");
-    assert!(known.contains("warp1") && known.contains("ragged_streamed4"), "{known}");
+    assert!(known.contains("warp4") && known.contains("ragged_streamed4"), "{known}");
     on_every_backend(|device| {
         // Rows of 7: off the 16-byte grid.
         let x = device.zeros::<f16>(&[2, 7]).unwrap();
-        let softmax = ScaledMaskedSoftmax::new(1.0).with_tile("warp1").unwrap();
+        let softmax = ScaledMaskedSoftmax::new(1.0).with_tile("warp4").unwrap();
         let error = softmax.forward(&x, Mask::none()).unwrap_err();
         let Error::NoEligibleTile { operation: "softmax forward", tried } = &error else {
             panic!("{error:?}")
         };
-        assert!(tried.contains("warp1: rows, masks or output are not all on 16-byte"), "{tried}");
-        assert!(tried.contains("streamed4: the options ask for warp1"), "{tried}");
+        assert!(tried.contains("warp4: rows, masks or output are not all on 16-byte"), "{tried}");
+        assert!(tried.contains("streamed4: the options ask for warp4"), "{tried}");
         // More than the tile holds.
-        let x = device.zeros::<f16>(&[2, 264]).unwrap();
+        let x = device.zeros::<f16>(&[2, 1032]).unwrap();
         let error = softmax.forward(&x, Mask::none()).unwrap_err();
-        assert!(error.to_string().contains("rows of up to 256 columns, not 264"), "{error}");
+        assert!(error.to_string().contains("rows of up to 1024 columns, not 1032"), "{error}");
         // Nothing was written.
         let problem = Problem::new(device);
         problem.refuse(softmax.with_tile("ragged_cluster8").unwrap(), {
