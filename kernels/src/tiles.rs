@@ -62,20 +62,20 @@ macro_rules! softmax_forward_tiles {
         $callback! {
             (warp4, RowBytesUpTo(1024), Warp, forward, 4, true, 128, (8, 8), "sm_70",
                 "up to 2 KiB a row, without a barrier; four vectors a lane, also where a few lanes \
- take a whole row, spread the cost of finding the row: 0.95 from 256 bytes on, \
- where one vector a lane gives 0.63")
+take a whole row, spread the cost of finding the row: 0.95 from 256 bytes on, \
+where one vector a lane gives 0.63")
             (block4, RowBytesUpTo(2048), Block, forward, 4, true, 512, (2, 2), "sm_70",
                 "up to 32 KiB a row; for 2 KiB a block of one warp, 0.98 where warp4 gives 0.96")
             (block8, Always, Block, forward, 8, true, 256, (3, 2), "sm_70",
                 "up to 32 KiB a row: three rows on a multiprocessor at once, in 80 registers, so \
- that one loads while another computes: 0.96 to 0.99, where 512 threads in 128 \
- registers, one row at a time, give 0.87")
+that one loads while another computes: 0.96 to 0.99, where 512 threads in 128 \
+registers, one row at a time, give 0.87")
             (cluster8, RowsUpTo(16), Cluster, forward, 8, true, 512, (1, 1), "sm_90",
                 "up to 512 KiB a row, over up to eight multiprocessors: for few rows, which would \
- leave the others idle")
+leave the others idle")
             (streamed4, Always, Block, forward_streamed, 4, true, 512, (2, 2), "sm_70",
                 "any row: read twice, 32 KiB at a time, the second time partly from the L2 cache: \
- 0.80 at 64 KiB, 0.65 at 256 KiB, more than cluster8 with many rows")
+0.80 at 64 KiB, 0.65 at 256 KiB, more than cluster8 with many rows")
             (ragged_warp4, RowBytesUpTo(1024), Warp, forward, 4, false, 128, (8, 6), "sm_70",
                 "rows off the 16-byte grid, up to 2 KiB less a vector")
             (ragged_block4, Always, Block, forward, 4, false, 512, (2, 1), "sm_70",

@@ -251,19 +251,18 @@ impl<E: Element> Stretch<E> {
         v: usize,
         column: i32,
     ) -> E::Lanes {
-        let scores = scaled::<E>(E::unpack(held.vectors[v]), scale.factor);
+        let mut lanes = E::unpack(held.vectors[v]);
         let (start, end) = self.visible;
         let read =
             self.is_whole::<ALIGNED>(column) && column < end && column + E::LANES as i32 > start;
         if !K::ADDITIVE || self.additive.is_null() || !read {
-            return scores;
+            return scaled::<E>(lanes, scale.factor);
         }
         let additive = mask::load_additive::<E, ALIGNED>(problem, self.additive, column);
-        let mut sums = scores;
         unroll!(lane in E::LANES => {
-            sums[lane] = plus_additive(scores[lane], additive[lane]);
+            lanes[lane] = with_additive(lanes[lane], scale, additive[lane]);
         });
-        sums
+        lanes
     }
 
     /// The score of the `i`-th edge element that is held.
@@ -279,13 +278,12 @@ impl<E: Element> Stretch<E> {
         i: usize,
         column: i32,
     ) -> E::Accumulator {
-        let score = held.edges[i] * scale.factor;
         let (start, end) = self.visible;
         if K::ADDITIVE && !self.additive.is_null() && column >= start && column < end {
             let additive = mask::additive_element::<E>(problem, self.additive, column);
-            return plus_additive(score, additive);
+            return with_additive(held.edges[i], scale, additive);
         }
-        score
+        held.edges[i] * scale.factor
     }
 
     /// Adds what this thread holds to the statistics of what it has seen (online softmax).
@@ -388,10 +386,11 @@ fn scaled<E: Element>(mut lanes: E::Lanes, factor: E::Accumulator) -> E::Lanes {
     lanes
 }
 
-/// What is hidden stays hidden, whatever garbage its additive mask holds.
+/// The score of an input with an additive mask, rounded once: product and mask may be far larger
+/// than their sum. What is hidden stays hidden, whatever garbage its mask holds.
 #[inline(always)]
-fn plus_additive<A: Accumulator>(score: A, additive: A) -> A {
-    if score == A::NEG_INFINITY { score } else { score + additive }
+fn with_additive<A: Accumulator>(input: A, scale: Scale<A>, additive: A) -> A {
+    if input == scale.hidden { A::NEG_INFINITY } else { input.mul_add(scale.factor, additive) }
 }
 
 /// The lanes of the vector at `column` that lie outside of `start..end`, a bit each.
