@@ -141,6 +141,25 @@ fn hidden_by_the_diagonal() {
     });
 }
 
+/// An input of -inf is hidden, and so is its additive mask, whatever that is.
+#[test]
+fn hidden_by_minus_infinity() {
+    on_every_backend(|device| {
+        for (length, tile) in ROWS {
+            for value in [f64::NAN, f64::INFINITY] {
+                let values = support::softmax_case::Values::Constant(value);
+                let edits = (0..length).map(|j| (j, f64::NEG_INFINITY)).collect();
+                let mask = AdditiveMask { values, hidden: 0.0, ..AdditiveMask::new(&[2, length]) };
+                let case = SoftmaxCase { additive: Some(mask), ..SoftmaxCase::new(&[2, length]) };
+                let solved = SoftmaxCase { edits, tile, ..case }.solve::<f32>();
+                assert_eq!(solved.expected.lse[0], f64::NEG_INFINITY);
+                assert!(solved.expected.lse[1].is_nan());
+                solved.assert_right(device);
+            }
+        }
+    });
+}
+
 /// NaN in an additive mask concerns its row only, and hidden elements of it concern nobody.
 #[test]
 fn in_an_additive_mask() {

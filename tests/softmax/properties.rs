@@ -64,6 +64,12 @@ fn values() -> impl Strategy<Value = Values> {
     ]
 }
 
+/// A few elements that are not finite, somewhere.
+fn edits() -> impl Strategy<Value = Vec<(usize, f64)>> {
+    let value = select(vec![f64::NAN, f64::INFINITY, f64::NEG_INFINITY]);
+    prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec((any::<usize>(), value), 1..4)]
+}
+
 fn scale() -> impl Strategy<Value = f64> {
     prop_oneof![
         4 => -2.0..2f64,
@@ -119,7 +125,8 @@ fn lengths() -> impl Strategy<Value = Lengths> {
 
 fn problem() -> impl Strategy<Value = SoftmaxCase> {
     let alignment = || select(vec![Causal::BottomRight, Causal::TopLeft]);
-    let data = (shape(), placement(), placement(), values(), scale(), any::<bool>(), any::<u64>());
+    let data = (shape(), placement(), placement(), values(), edits());
+    let scale = (scale(), any::<bool>(), any::<u64>());
     let range = (
         prop::option::of(alignment()),
         alignment(),
@@ -133,8 +140,11 @@ fn problem() -> impl Strategy<Value = SoftmaxCase> {
     );
     let tile =
         prop_oneof![3 => Just(None), 2 => select(tile_names().collect::<Vec<_>>()).prop_map(Some)];
-    (data, range, masks, tile).prop_map(|(data, range, masks, tile)| {
-        let (shape, x, y, values, scale, scale_on_device, seed) = data;
+    (data, scale, range, masks, tile).prop_map(|(data, scale, range, masks, tile)| {
+        let (shape, x, y, values, mut edits) = data;
+        let (scale, scale_on_device, seed) = scale;
+        let count: usize = shape.iter().product();
+        edits.iter_mut().for_each(|(i, _)| *i %= count);
         let (causal, diagonal, window, lengths) = range;
         let bytes = masks.0.map(|(form, keep)| ByteMask {
             shape: form.shape(&shape),
@@ -144,10 +154,11 @@ fn problem() -> impl Strategy<Value = SoftmaxCase> {
             expanded: form.expanded,
             placement: form.placement,
         });
-        let additive = masks.1.map(|(form, wide, values)| AdditiveMask {
+        let additive = masks.1.map(|(form, wide, added)| AdditiveMask {
             shape: form.shape(&shape),
             wide,
-            values,
+            // Large products and large masks would cancel.
+            values: if values == Values::Normal { added } else { Values::Normal },
             hidden: form.hidden,
             hidden_rows: form.hidden_rows,
             expanded: form.expanded,
@@ -165,6 +176,7 @@ fn problem() -> impl Strategy<Value = SoftmaxCase> {
             x,
             y,
             values,
+            edits,
             scale,
             scale_on_device,
             causal,

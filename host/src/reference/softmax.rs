@@ -15,7 +15,8 @@ pub type LengthFn<'a> = &'a dyn Fn(usize, usize) -> usize;
 /// Scores and what hides them. The scores are matrices of `rows` x `columns`, one after the
 /// other; leading dimensions are flattened into the number of the matrix.
 ///
-/// The element in row i and column j has the score `x * scale + additive`, and is visible if
+/// The element in row i and column j has the score `x * scale + additive` (-inf if `x * scale` is),
+/// and is visible if
 ///
 /// - j is below the row's length (the number of columns, where no lengths are given),
 /// - j <= i + d with a causal mask,
@@ -130,7 +131,9 @@ impl<'a> SoftmaxProblem<'a> {
             let (matrix, i) = (number / self.rows, number % self.rows);
             let score = |(j, &x): (usize, &f64)| {
                 let mut score = round(x * scale);
-                if let Some(additive) = self.additive {
+                if let Some(additive) = self.additive
+                    && score != f64::NEG_INFINITY
+                {
                     score = round(score + additive(matrix, i, j));
                 }
                 if self.is_visible(matrix, i, j) { score } else { f64::NEG_INFINITY }
@@ -172,8 +175,10 @@ impl<'a> SoftmaxProblem<'a> {
     }
 
     fn score(&self, x: f64, matrix: usize, i: usize, j: usize) -> f64 {
-        let scaled = x * self.scale;
-        self.additive.map_or(scaled, |additive| scaled + additive(matrix, i, j))
+        match (x * self.scale, self.additive) {
+            (f64::NEG_INFINITY, _) | (_, None) => x * self.scale,
+            (scaled, Some(additive)) => scaled + additive(matrix, i, j),
+        }
     }
 }
 

@@ -45,7 +45,8 @@ impl<'a> Mask<'a> {
         Mask::none().and_bytes(mask, Polarity::Keep)
     }
 
-    /// A number for each element, added to the scaled score; -inf hides. Of x's type or f32.
+    /// A number for each element, added to the scaled score; -inf hides. Of x's type or f32. A
+    /// scaled score of -inf stays that, whatever is added.
     pub fn additive<T: Element>(mask: &'a Tensor<T>) -> Self {
         Mask::none().and_additive(mask)
     }
