@@ -3,6 +3,7 @@
 mod empty;
 mod errors;
 mod large;
+mod launches;
 mod masked_rows;
 mod masks;
 mod not_finite;

@@ -1,0 +1,73 @@
+//! What a kernel makes of a part of a problem: launches that begin at a later query.
+
+use fused_attention::{Causal, Device, LaunchConfig, Launcher, Mask, ScaledMaskedSoftmax, Tensor};
+use kernels::softmax::{
+    entries::FORWARD_VARIANTS,
+    problem::{Divisor, MAX_ROW_DIMENSIONS, RowDimension, SoftmaxForward},
+};
+use std::ptr::{null, null_mut};
+use support::{on_every_backend, random::Random};
+
+const QUERIES: usize = 11;
+const KEYS: usize = 40;
+
+/// Causal softmax of the rows from `first` on, `rows` of them.
+fn launch(device: &Device, x: &Tensor<f32>, y: &Tensor<f32>, first: usize, rows: usize) {
+    let one = Divisor::new(1);
+    let empty =
+        RowDimension { size: one, x: 0, y: 0, bytes: 0, additive: 0, lengths: 0, bank_index: 0 };
+    let mut dimensions = [empty; MAX_ROW_DIMENSIONS];
+    let stride = KEYS as i64;
+    dimensions[0] = RowDimension { size: Divisor::new(rows as u32), x: stride, y: stride, ..empty };
+    let offset = (first * KEYS * size_of::<f32>()) as u64;
+    let problem = SoftmaxForward {
+        x: (x.pointer() + offset) as *const _,
+        y: (y.pointer() + offset) as *mut _,
+        lse: null_mut(),
+        scale_pointer: null(),
+        scale: 0.5,
+        bytes: null(),
+        additive: null(),
+        lengths: null(),
+        bank_index: null(),
+        bank_size: 0,
+        flags: 0,
+        bytes_bank: 0,
+        additive_bank: 0,
+        columns: KEYS as u64,
+        window_left: -1,
+        window_right: 0,
+        queries: QUERIES as u64,
+        first_query: first as u64,
+        rows: rows as u32,
+        row_lanes_log2: 5,
+        rank: 1,
+        dimensions,
+    };
+    let variant = FORWARD_VARIANTS.iter().find(|variant| variant.tile.name == "warp4");
+    // f32, without a mask.
+    let kernel = variant.expect("a tile of that name").kernels[2][0];
+    // A warp of 32 lanes for each row.
+    let config = LaunchConfig::new(rows.div_ceil(4) as u32, 128);
+    // SAFETY: both tensors have these rows.
+    unsafe { device.default_stream().launch(kernel, config, (problem,)) }.unwrap();
+}
+
+#[test]
+fn the_diagonal_does_not_begin_anew() {
+    let mut random = Random::new(3);
+    let numbers: Vec<f32> = (0..QUERIES * KEYS).map(|_| random.normal() as f32).collect();
+    on_every_backend(|device| {
+        let x = device.upload(&numbers, &[QUERIES, KEYS]).unwrap();
+        let softmax = ScaledMaskedSoftmax::new(0.5).causal(Causal::BottomRight);
+        let whole = softmax.with_tile("warp4").unwrap().forward(&x, Mask::none()).unwrap();
+        let y = device.upload(&vec![f32::NAN; QUERIES * KEYS], &[QUERIES, KEYS]).unwrap();
+        for (first, rows) in [(0, 5), (5, 1), (6, 5)] {
+            launch(device, &x, &y, first, rows);
+        }
+        let (whole, parts) = (whole.to_vec().unwrap(), y.to_vec().unwrap());
+        for (i, (whole, part)) in whole.iter().zip(&parts).enumerate() {
+            assert!((whole - part).abs() <= 1e-6 * whole, "element {i}: {part}, not {whole}");
+        }
+    });
+}
