@@ -12,15 +12,18 @@ use std::{
     sync::OnceLock,
 };
 
-/// Every backend there is: the emulator, and each GPU. Says which, once, past the capture of
-/// output.
+/// Every backend there is: the emulator, unless `FUSED_ATTENTION_ONLY_GPU=1` is set, and each GPU.
+/// Says which, once, past the capture of output.
 ///
 /// # Panics
 /// `FUSED_ATTENTION_REQUIRE_GPU=1` is set, and there is no GPU.
 pub fn backends() -> Vec<Device> {
     static BACKENDS: OnceLock<Vec<Device>> = OnceLock::new();
     let found = BACKENDS.get_or_init(|| {
-        let devices = Device::available();
+        let mut devices = Device::available();
+        if std::env::var("FUSED_ATTENTION_ONLY_GPU").is_ok_and(|value| value == "1") {
+            devices.retain(is_gpu);
+        }
         let names: Vec<_> = devices.iter().map(Device::to_string).collect();
         let mut line = format!("backends: {}\n", names.join(", "));
         if let Err(error) = Device::cuda(0) {
@@ -35,6 +38,7 @@ pub fn backends() -> Vec<Device> {
         !required || found.iter().any(is_gpu),
         "FUSED_ATTENTION_REQUIRE_GPU=1, and there is no GPU"
     );
+    assert!(!found.is_empty(), "no backend: FUSED_ATTENTION_ONLY_GPU=1, and there is no GPU");
     found.clone()
 }
 
