@@ -52,14 +52,23 @@ impl Record {
         };
         let query = "--query-gpu=name,driver_version,clocks.sm,clocks.mem,temperature.gpu";
         let card = output("nvidia-smi", &[query, "--format=csv,noheader"]);
-        let mut words = env::args();
-        let program = words.next().unwrap_or_default();
-        let program = program.rsplit('/').next().unwrap_or_default().to_owned();
+        // Where the record goes says nothing about what was measured.
+        let mut words = Vec::new();
+        let mut arguments = env::args();
+        let program = arguments.next().unwrap_or_default();
+        words.push(program.rsplit('/').next().unwrap_or_default().to_owned());
+        while let Some(word) = arguments.next() {
+            match word.as_str() {
+                "--record" => drop(arguments.next()),
+                "--bench" => {}
+                _ => words.push(word),
+            }
+        }
         Record {
             benchmark: benchmark.to_owned(),
             card: card.unwrap_or_else(|| "unknown".to_owned()),
             date: output("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]).unwrap_or_default(),
-            command: [program].into_iter().chain(words).collect::<Vec<_>>().join(" "),
+            command: words.join(" "),
             cells: Vec::new(),
         }
     }

@@ -216,7 +216,8 @@ fn choices<T: Accumulate>() {
         }
         assert_eq!(explain::<T>(device, [1, (1 << 10) / size], 1), "ragged_warp4");
         assert_eq!(explain::<T>(device, [1, (1 << 10) / size + 1], 1), "ragged_block4");
-        assert_eq!(explain::<T>(device, [17, (64 << 10) / size], 1), "ragged_streamed4");
+        assert_eq!(explain::<T>(device, [17, (64 << 10) / size], 1), "ragged_cluster8");
+        assert_eq!(explain::<T>(device, [17, (64 << 10) / size + 1], 1), "ragged_streamed4");
         assert_eq!(explain::<T>(device, [1, (512 << 10) / size], 1), "ragged_streamed4");
     });
 }

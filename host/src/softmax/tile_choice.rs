@@ -111,6 +111,13 @@ fn preferred(tile: &SoftmaxTile, demand: &Demand) -> Result<(), String> {
         Preference::RowsUpTo(most) if demand.rows > most.into() => {
             Err(format!("eligible, but preferred only for up to {most} rows"))
         }
+        Preference::RowsOrRowBytesUpTo(rows, bytes)
+            if demand.rows > rows.into() && row_bytes > bytes.into() =>
+        {
+            Err(format!(
+                "eligible, but preferred only for up to {rows} rows, or rows of up to {bytes} bytes"
+            ))
+        }
         _ => Ok(()),
     }
 }
