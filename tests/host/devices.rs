@@ -1,7 +1,7 @@
 //! Devices: which there are, and what is said where there is none.
 
 use fused_attention::{Device, DeviceKind, Error};
-use support::{backends, gpus, on_every_backend};
+use support::{gpus, on_every_backend};
 
 #[test]
 fn the_emulator_is_always_there() {
