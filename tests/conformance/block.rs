@@ -75,6 +75,20 @@ fn mbarriers_hand_over() {
 }
 
 #[test]
+fn one_lane_arrives_at_an_mbarrier() {
+    conformance_from((8, 0), |device| {
+        let rounds = 70;
+        let values: Vec<u32> = Random(15).values(rounds);
+        let (from, to) = (Buffer::new(device, &values), Buffer::empty(device, rounds));
+        let args = (from.pointer(), to.pointer_mut(), rounds as u32);
+        let config = LaunchConfig::new(1, 64).shared_bytes(256);
+        // SAFETY: an element for each round, and the shared memory that the kernel asks for.
+        unsafe { launch(device, &mbarrier_arrive_if, config, args) };
+        assert_eq!(to.to_vec(), values);
+    });
+}
+
+#[test]
 fn barriers_between_branches_stay_whole() {
     let ptx = KERNELS.get(Arch::Sm70, barriers_between_branches.name()).unwrap();
     assert_eq!(ptx.matches("bar.sync").count(), 2, "a barrier was copied:\n{ptx}");

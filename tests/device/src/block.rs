@@ -136,8 +136,42 @@ mbarriers! {
     });
 }
 
+/// The first warp's first lane produces an element a round, the second warp's lanes consume them in
+/// turn, and only the lane that touched the slot arrives. `from` and `to` have `rounds` elements.
+#[kernel(launch_bounds(64, 1), arch = "sm_80")]
+pub unsafe fn mbarrier_arrive_if(from: *const u32, to: *mut u32, rounds: u32) {
+    let i = thread_idx_x() % 32;
+    let (full, empty, slot) = (shared::dynamic(), shared::dynamic() + 8, shared::dynamic() + 128);
+    // SAFETY: barriers at the start of shared memory, and a word beyond them which they guard;
+    // whole warps.
+    unsafe {
+        if thread_idx_x() == 0 {
+            mbarrier::init(full, 1);
+            mbarrier::init(empty, 1);
+        }
+        thread::sync_threads();
+        for round in 0..rounds {
+            let element = round as usize;
+            if thread_idx_x() < 32 {
+                mbarrier::wait(empty, (round + 1) % 2);
+                if i == 0 {
+                    shared::store(slot, global::load_cached(from.add(element)));
+                }
+                mbarrier::arrive_if(i == 0, full);
+            } else {
+                mbarrier::wait(full, round % 2);
+                let mine = i == round % 32;
+                if mine {
+                    global::store(to.add(element), shared::load::<u32>(slot));
+                }
+                mbarrier::arrive_if(mine, empty);
+            }
+        }
+    }
+}
+
 /// The first warp produces, the second consumes, with mbarriers for full (32 times `arrive`) and
-/// empty (one arrival). `from` and `to` have `rounds` times 32 elements.
+/// empty (32 arrivals). `from` and `to` have `rounds` times 32 elements.
 #[inline(always)]
 unsafe fn hand_over(from: *const u32, to: *mut u32, rounds: u32, arrive: impl Fn(u32)) {
     let i = thread_idx_x() % 32;
@@ -148,7 +182,7 @@ unsafe fn hand_over(from: *const u32, to: *mut u32, rounds: u32, arrive: impl Fn
     unsafe {
         if thread_idx_x() == 0 {
             mbarrier::init(full, 32);
-            mbarrier::init(empty, 1);
+            mbarrier::init(empty, 32);
         }
         thread::sync_threads();
         for round in 0..rounds {
@@ -161,8 +195,7 @@ unsafe fn hand_over(from: *const u32, to: *mut u32, rounds: u32, arrive: impl Fn
             } else {
                 mbarrier::wait(full, round % 2);
                 let value: u32 = shared::load(slots + 4 * (31 - i));
-                cuda_std::warp::sync_warp(cuda_std::warp::FULL_MASK);
-                mbarrier::arrive_if(i == 0, empty);
+                mbarrier::arrive(empty);
                 global::store(to.add(element), value);
             }
         }
