@@ -6,10 +6,12 @@
 //! | `mask` | [`Mask`]: tensors and lengths that hide parts of rows |
 //! | `typed` | the calls on [`Tensor`](crate::Tensor)s |
 //! | `raw` | the calls on pointers, strides and a stream |
-//! | `plan` | checks of shapes and types, and the launches they lead to |
+//! | `forms` | checks of shapes, strides and types |
+//! | `plan` | from options and forms to launches |
 //! | `tile_choice` | which tile runs a problem, and why |
 //! | `rows` | counting rows: merging dimensions, cutting launches |
 
+mod forms;
 mod mask;
 mod options;
 mod plan;

@@ -1,34 +1,38 @@
 //! From options and the forms of tensors to launches; what only depends on those is done once.
 
 use super::{
+    forms::{self, Masks},
     mask::{Per, Polarity},
-    options::{ScaledMaskedSoftmax, accumulator},
+    options::ScaledMaskedSoftmax,
     raw::RawForward,
     rows::{self, MAX_ROWS, OPERANDS, Operand, RowDimension, Slice},
-    tile_choice::{Choice, Cut, Demand, choose, dtype_index, lanes},
+    tile_choice::{Choice, Cut, Demand, choose, dtype_index},
 };
-use crate::{Causal, Dtype, Error, Kernel, LaunchConfig, RawTensor, Result};
+use crate::{Error, Kernel, LaunchConfig, RawTensor, Result};
 use kernels::{
     reduction,
-    softmax::problem::{self, Divisor, MAX_ROW_DIMENSIONS, SoftmaxForward, flags},
+    softmax::problem::{self, Divisor, MAX_ROW_DIMENSIONS, SoftmaxForward},
     tiles::Sharing,
 };
-use std::{fmt, ptr::null};
+use std::{
+    fmt,
+    ptr::{null, null_mut},
+};
 
 /// All that a plan depends on: options, shapes, strides, alignments, the device's architecture.
 /// Tensors stand here with the low bits of their pointer only.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct PlanKey {
-    options: ScaledMaskedSoftmax,
-    capability: (u32, u32),
-    x: RawTensor,
-    y: RawTensor,
-    lse: Option<RawTensor>,
-    scale: Option<RawTensor>,
-    bytes: Option<(RawTensor, Polarity)>,
-    additive: Option<RawTensor>,
-    lengths: Option<(RawTensor, Per)>,
-    bank_index: Option<RawTensor>,
+    pub options: ScaledMaskedSoftmax,
+    pub capability: (u32, u32),
+    pub x: RawTensor,
+    pub y: RawTensor,
+    pub lse: Option<RawTensor>,
+    pub scale: Option<RawTensor>,
+    pub bytes: Option<(RawTensor, Polarity)>,
+    pub additive: Option<RawTensor>,
+    pub lengths: Option<(RawTensor, Per)>,
+    pub bank_index: Option<RawTensor>,
 }
 
 impl PlanKey {
@@ -101,179 +105,33 @@ impl fmt::Display for Explanation {
 
 /// Checks the forms of all tensors and finds the launches.
 pub(super) fn make(key: &PlanKey) -> Result<Plan> {
-    let (x, y) = (&key.x, &key.y);
-    let dtype = x.dtype;
+    let dtype = key.x.dtype;
     let Some(dtype_index) = dtype_index(dtype) else {
         return Err(Error::UnsupportedDtype { tensor: "x", found: dtype });
     };
-    let Some((&columns, leading)) = x.shape.split_last() else {
-        return Err(Error::RankMismatch { tensor: "x", expected: 1, found: 0 });
-    };
-    let (columns, row_shape) = (columns as u64, leading);
-    check_last_stride("x", x, "1")?;
-    y.check_dtype("y", dtype)?;
-    y.check_shape("y", &x.shape)?;
-    check_last_stride("y", y, "1")?;
-    if y.overlaps_itself() {
-        let (shape, strides) = (y.shape.to_vec(), y.strides.to_vec());
-        return Err(Error::SelfOverlappingOutput { output: "y", shape, strides });
-    }
-    if let Some(lse) = &key.lse {
-        lse.check_dtype("lse", accumulator(dtype))?;
-        lse.check_shape("lse", row_shape)?;
-        if !lse.is_contiguous() {
-            return Err(Error::UnsupportedStride {
-                tensor: "lse",
-                dim: lse.rank().saturating_sub(1),
-                found: lse.strides.last().copied().unwrap_or(1),
-                expected: "row-major order without gaps",
-            });
-        }
-    }
-    if let Some(scale) = &key.scale {
-        scale.check_dtype("scale", accumulator(dtype))?;
-        if scale.element_count()? != 1 {
-            let found = scale.shape.to_vec();
-            return Err(Error::ShapeMismatch { tensor: "scale", expected: vec![1], found });
-        }
-    }
-
-    let mut bits = 0;
-    let mut set = |condition: bool, flag: u32| bits |= if condition { flag } else { 0 };
-    let banked = key.bank_index.is_some();
-    let mut bank_size = u32::MAX;
-    let mut bytes_bank = 0;
-    let mut bytes = None;
-    if let Some((raw, polarity)) = &key.bytes {
-        raw.check_dtype("mask", Dtype::U8)?;
-        let (mask, bank) = unbanked("mask", raw, banked, &mut bank_size)?;
-        let mask = mask.broadcast_to("mask", &x.shape)?;
-        bytes_bank = bank;
-        set(*polarity == Polarity::Keep, flags::KEEP);
-        set(is_broadcast("mask", &mask)?, flags::BYTES_BROADCAST);
-        bytes = Some(mask);
-    }
-    let mut additive_bank = 0;
-    let mut additive = None;
-    if let Some(raw) = &key.additive {
-        if raw.dtype != Dtype::F32 || dtype == Dtype::F64 {
-            raw.check_dtype("additive mask", dtype)?;
-        }
-        let (mask, bank) = unbanked("additive mask", raw, banked, &mut bank_size)?;
-        let mask = mask.broadcast_to("additive mask", &x.shape)?;
-        additive_bank = bank;
-        set(mask.dtype == Dtype::F32, flags::ADDITIVE_F32);
-        set(is_broadcast("additive mask", &mask)?, flags::ADDITIVE_BROADCAST);
-        additive = Some(mask);
-    }
-    if banked && bytes.is_none() && additive.is_none() {
-        return Err(Error::MissingMaskBank);
-    }
-    let lengths = match &key.lengths {
-        Some((raw, per)) => Some(per_row("lengths", raw, *per, row_shape)?),
-        None => None,
-    };
-    let bank_index = match &key.bank_index {
-        Some(raw) => Some(per_row("bank index", raw, Per::Batch, row_shape)?),
-        None => None,
-    };
-    set(key.options.diagonal == Causal::TopLeft, flags::TOP_LEFT);
-
-    // Rows.
-    let stride = |raw: &Option<RawTensor>, dim: usize| raw.as_ref().map_or(0, |r| r.strides[dim]);
-    let dimensions: Vec<RowDimension> = (0..row_shape.len())
-        .rev()
-        .map(|dim| {
-            let mut strides = [0; OPERANDS];
-            strides[Operand::X as usize] = x.strides[dim];
-            strides[Operand::Y as usize] = y.strides[dim];
-            strides[Operand::Bytes as usize] = stride(&bytes, dim);
-            strides[Operand::Additive as usize] = stride(&additive, dim);
-            strides[Operand::Lengths as usize] = stride(&lengths, dim);
-            strides[Operand::BankIndex as usize] = stride(&bank_index, dim);
-            RowDimension { size: row_shape[dim] as u64, strides }
-        })
-        .collect();
-    let row_count = dimensions.iter().fold(1u64, |rows, d| rows.saturating_mul(d.size));
-    let is_empty = dimensions.iter().any(|d| d.size == 0);
-    let dimensions = rows::merge(&dimensions, key.options.has_diagonal());
-    let slices = if is_empty { Vec::new() } else { rows::slices(&dimensions, MAX_ROWS) };
-
-    // Tile.
-    let vector = lanes(dtype);
-    let aligned = columns.is_multiple_of(vector)
-        && x.alignment() >= 16
-        && y.alignment() >= 16
-        && bytes.as_ref().is_none_or(|mask| {
-            bits & flags::BYTES_BROADCAST != 0
-                || mask.alignment() >= vector && (bytes_bank as u64).is_multiple_of(vector)
-        })
-        && additive.as_ref().is_none_or(|mask| {
-            let bank_bytes = additive_bank as u64 * mask.dtype.size() as u64;
-            bits & flags::ADDITIVE_BROADCAST != 0
-                || mask.alignment() >= 16 && bank_bytes.is_multiple_of(16)
-        });
-    let mask_index = if additive.is_some() { 2 } else { usize::from(bytes.is_some()) };
+    forms::check(key)?;
+    let masks = Masks::of(key)?;
+    let dimensions = row_dimensions(key, &masks);
     let demand = Demand {
         dtype,
-        rows: row_count,
-        columns,
-        aligned,
+        rows: dimensions.iter().fold(1, |rows, d| rows.saturating_mul(d.size)),
+        columns: key.x.shape.last().copied().unwrap_or(0) as u64,
+        aligned: masks.are_aligned(&key.x, &key.y),
         capability: key.capability,
-        mask: mask_index,
+        mask: masks.kind(),
     };
     let Choice { variant, cut, passed_over } = choose(&key.options, &demand).map_err(|tried| {
         let tried: Vec<_> = tried.iter().map(|(tile, why)| format!("{tile}: {why}")).collect();
         Error::NoEligibleTile { operation: "softmax forward", tried: tried.join("; ") }
     })?;
-    let kernel = variant.kernels[dtype_index][mask_index];
-
-    // Launches.
-    let mut template = SoftmaxForward {
-        x: null(),
-        y: std::ptr::null_mut(),
-        lse: std::ptr::null_mut(),
-        scale_pointer: null(),
-        scale: key.options.scale(),
-        bytes: null(),
-        additive: null(),
-        lengths: null(),
-        bank_index: null(),
-        bank_size,
-        flags: bits,
-        bytes_bank,
-        additive_bank,
-        columns,
-        window_left: key.options.window_left,
-        window_right: key.options.columns_right(),
-        queries: row_shape.last().copied().unwrap_or(1) as u64,
-        first_query: 0,
-        rows: 0,
-        row_lanes_log2: cut.row_lanes_log2,
-        rank: 0,
-        dimensions: [EMPTY_DIMENSION; MAX_ROW_DIMENSIONS],
-    };
-    for (to, from) in template.dimensions.iter_mut().zip(&dimensions) {
-        *to = problem::RowDimension {
-            size: Divisor::new(0),
-            x: from.strides[Operand::X as usize],
-            y: from.strides[Operand::Y as usize],
-            bytes: from.strides[Operand::Bytes as usize],
-            additive: from.strides[Operand::Additive as usize],
-            lengths: from.strides[Operand::Lengths as usize],
-            bank_index: from.strides[Operand::BankIndex as usize],
-        };
-    }
+    let kernel = variant.kernels[dtype_index][masks.kind()];
+    let merged = rows::merge(&dimensions, key.options.has_diagonal());
+    let slices = if demand.rows == 0 { Vec::new() } else { rows::slices(&merged, MAX_ROWS) };
+    let template = template(key, &masks, &merged, cut);
     let launches: Vec<_> = slices
         .into_iter()
         .map(|slice| {
-            let mut problem = template;
-            problem.rows = slice.rows;
-            problem.first_query = slice.first_query;
-            problem.rank = slice.sizes.len() as u32;
-            for (dimension, &size) in problem.dimensions.iter_mut().zip(&slice.sizes) {
-                dimension.size = Divisor::new(size);
-            }
+            let problem = with_slice(template, &slice);
             (config(variant.tile.sharing, cut, slice.rows), problem, slice)
         })
         .collect();
@@ -285,6 +143,76 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
         passed_over,
     };
     Ok(Plan { kernel, launches, explanation })
+}
+
+/// The leading dimensions, innermost first, with the stride of each operand.
+fn row_dimensions(key: &PlanKey, masks: &Masks) -> Vec<RowDimension> {
+    let stride = |raw: &Option<RawTensor>, dim: usize| raw.as_ref().map_or(0, |r| r.strides[dim]);
+    let leading = key.x.rank() - 1;
+    let dimension = |dim: usize| {
+        let mut strides = [0; OPERANDS];
+        strides[Operand::X as usize] = key.x.strides[dim];
+        strides[Operand::Y as usize] = key.y.strides[dim];
+        strides[Operand::Bytes as usize] = stride(&masks.bytes, dim);
+        strides[Operand::Additive as usize] = stride(&masks.additive, dim);
+        strides[Operand::Lengths as usize] = stride(&masks.lengths, dim);
+        strides[Operand::BankIndex as usize] = stride(&masks.bank_index, dim);
+        RowDimension { size: key.x.shape[dim] as u64, strides }
+    };
+    (0..leading).rev().map(dimension).collect()
+}
+
+/// The kernel's problem without pointers, and without the rows of a launch.
+fn template(key: &PlanKey, masks: &Masks, dimensions: &[RowDimension], cut: Cut) -> SoftmaxForward {
+    let shape = &key.x.shape;
+    let queries = shape.len().checked_sub(2).map_or(1, |dim| shape[dim]);
+    let mut problem = SoftmaxForward {
+        x: null(),
+        y: null_mut(),
+        lse: null_mut(),
+        scale_pointer: null(),
+        scale: key.options.scale(),
+        bytes: null(),
+        additive: null(),
+        lengths: null(),
+        bank_index: null(),
+        bank_size: masks.bank_size,
+        flags: masks.flags,
+        bytes_bank: masks.bytes_bank,
+        additive_bank: masks.additive_bank,
+        columns: shape.last().copied().unwrap_or(0) as u64,
+        window_left: key.options.window_left,
+        window_right: key.options.columns_right(),
+        queries: queries as u64,
+        first_query: 0,
+        rows: 0,
+        row_lanes_log2: cut.row_lanes_log2,
+        rank: 0,
+        dimensions: [EMPTY_DIMENSION; MAX_ROW_DIMENSIONS],
+    };
+    for (to, from) in problem.dimensions.iter_mut().zip(dimensions) {
+        *to = problem::RowDimension {
+            size: Divisor::new(0),
+            x: from.strides[Operand::X as usize],
+            y: from.strides[Operand::Y as usize],
+            bytes: from.strides[Operand::Bytes as usize],
+            additive: from.strides[Operand::Additive as usize],
+            lengths: from.strides[Operand::Lengths as usize],
+            bank_index: from.strides[Operand::BankIndex as usize],
+        };
+    }
+    problem
+}
+
+/// The problem of one launch.
+fn with_slice(mut problem: SoftmaxForward, slice: &Slice) -> SoftmaxForward {
+    problem.rows = slice.rows;
+    problem.first_query = slice.first_query;
+    problem.rank = slice.sizes.len() as u32;
+    for (dimension, &size) in problem.dimensions.iter_mut().zip(&slice.sizes) {
+        dimension.size = Divisor::new(size);
+    }
+    problem
 }
 
 const EMPTY_DIMENSION: problem::RowDimension = problem::RowDimension {
@@ -308,59 +236,4 @@ fn config(sharing: Sharing, cut: Cut, rows: u32) -> LaunchConfig {
             .cluster(cluster)
             .shared_bytes(reduction::cluster::SHARED_BYTES),
     }
-}
-
-fn check_last_stride(tensor: &'static str, raw: &RawTensor, expected: &'static str) -> Result<()> {
-    match raw.last_stride() {
-        1 => Ok(()),
-        found => Err(Error::UnsupportedStride { tensor, dim: raw.rank() - 1, found, expected }),
-    }
-}
-
-/// Whether a mask that has x's shape has one element for a whole row.
-fn is_broadcast(tensor: &'static str, raw: &RawTensor) -> Result<bool> {
-    if raw.last_stride() == 0 {
-        return Ok(true);
-    }
-    check_last_stride(tensor, raw, "1 or 0")?;
-    Ok(false)
-}
-
-/// A mask without the bank's dimension, and the bank's stride.
-fn unbanked(
-    tensor: &'static str,
-    raw: &RawTensor,
-    banked: bool,
-    bank_size: &mut u32,
-) -> Result<(RawTensor, i64)> {
-    if !banked {
-        return Ok((*raw, 0));
-    }
-    let Some((&size, shape)) = raw.shape.split_first() else {
-        return Err(Error::RankMismatch { tensor, expected: 1, found: 0 });
-    };
-    *bank_size = (*bank_size).min(u32::try_from(size).unwrap_or(u32::MAX));
-    let mask = RawTensor::new(raw.pointer, raw.dtype, shape, &raw.strides[1..])?;
-    Ok((mask, raw.strides[0]))
-}
-
-/// A tensor with a number for each batch entry or row, expanded to one for each row.
-fn per_row(
-    tensor: &'static str,
-    raw: &RawTensor,
-    per: Per,
-    row_shape: &[usize],
-) -> Result<RawTensor> {
-    raw.check_dtype(tensor, Dtype::I32)?;
-    if per == Per::Row {
-        return raw.broadcast_to(tensor, row_shape);
-    }
-    let batch = row_shape.first().copied().unwrap_or(1);
-    raw.check_shape(tensor, &[batch])?;
-    if row_shape.is_empty() {
-        return RawTensor::new(raw.pointer, raw.dtype, &[], &[]);
-    }
-    let mut strides = vec![0; row_shape.len()];
-    strides[0] = raw.strides[0];
-    RawTensor::new(raw.pointer, raw.dtype, row_shape, &strides)
 }

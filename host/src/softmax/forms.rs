@@ -1,0 +1,190 @@
+//! What a call's tensors must look like, and how its masks are addressed.
+
+use super::{
+    mask::{Per, Polarity},
+    options::accumulator,
+    plan::PlanKey,
+    tile_choice::lanes,
+};
+use crate::{Causal, Dtype, Error, RawTensor, Result};
+use kernels::softmax::problem::flags;
+
+/// The tensors that hide parts of rows, in x's shape: masks for each element, the others for each
+/// row.
+#[derive(Default)]
+pub(super) struct Masks {
+    pub bytes: Option<RawTensor>,
+    pub additive: Option<RawTensor>,
+    pub lengths: Option<RawTensor>,
+    pub bank_index: Option<RawTensor>,
+    /// From one mask of a bank to the next, in elements; 0 without a bank.
+    pub bytes_bank: i64,
+    pub additive_bank: i64,
+    pub bank_size: u32,
+    /// Bits of [`flags`].
+    pub flags: u32,
+}
+
+/// Checks types, shapes and strides of x, the outputs and the scale.
+pub(super) fn check(key: &PlanKey) -> Result<()> {
+    let (x, y, dtype) = (&key.x, &key.y, key.x.dtype);
+    let Some((_, row_shape)) = x.shape.split_last() else {
+        return Err(Error::RankMismatch { tensor: "x", expected: 1, found: 0 });
+    };
+    check_last_stride("x", x, "1")?;
+    y.check_dtype("y", dtype)?;
+    y.check_shape("y", &x.shape)?;
+    check_last_stride("y", y, "1")?;
+    if y.overlaps_itself() {
+        let (shape, strides) = (y.shape.to_vec(), y.strides.to_vec());
+        return Err(Error::SelfOverlappingOutput { output: "y", shape, strides });
+    }
+    if let Some(lse) = &key.lse {
+        lse.check_dtype("lse", accumulator(dtype))?;
+        lse.check_shape("lse", row_shape)?;
+        if !lse.is_contiguous() {
+            return Err(Error::UnsupportedStride {
+                tensor: "lse",
+                dim: lse.rank().saturating_sub(1),
+                found: lse.strides.last().copied().unwrap_or(1),
+                expected: "row-major order without gaps",
+            });
+        }
+    }
+    if let Some(scale) = &key.scale {
+        scale.check_dtype("scale", accumulator(dtype))?;
+        if scale.element_count()? != 1 {
+            let found = scale.shape.to_vec();
+            return Err(Error::ShapeMismatch { tensor: "scale", expected: vec![1], found });
+        }
+    }
+    Ok(())
+}
+
+impl Masks {
+    /// Checks types, shapes and strides of everything that hides parts of rows, and brings it to
+    /// x's shape.
+    pub fn of(key: &PlanKey) -> Result<Self> {
+        let (shape, dtype) = (&key.x.shape, key.x.dtype);
+        let row_shape = &shape[..shape.len() - 1];
+        let banked = key.bank_index.is_some();
+        let mut masks = Masks { bank_size: u32::MAX, ..Masks::default() };
+        masks.set(key.options.diagonal == Causal::TopLeft, flags::TOP_LEFT);
+        if let Some((raw, polarity)) = &key.bytes {
+            raw.check_dtype("mask", Dtype::U8)?;
+            let (mask, bank) = unbanked("mask", raw, banked, &mut masks.bank_size)?;
+            let mask = mask.broadcast_to("mask", shape)?;
+            masks.set(*polarity == Polarity::Keep, flags::KEEP);
+            masks.set(is_broadcast("mask", &mask)?, flags::BYTES_BROADCAST);
+            (masks.bytes, masks.bytes_bank) = (Some(mask), bank);
+        }
+        if let Some(raw) = &key.additive {
+            if raw.dtype != Dtype::F32 || dtype == Dtype::F64 {
+                raw.check_dtype("additive mask", dtype)?;
+            }
+            let (mask, bank) = unbanked("additive mask", raw, banked, &mut masks.bank_size)?;
+            let mask = mask.broadcast_to("additive mask", shape)?;
+            masks.set(mask.dtype == Dtype::F32, flags::ADDITIVE_F32);
+            masks.set(is_broadcast("additive mask", &mask)?, flags::ADDITIVE_BROADCAST);
+            (masks.additive, masks.additive_bank) = (Some(mask), bank);
+        }
+        if banked && masks.bytes.is_none() && masks.additive.is_none() {
+            return Err(Error::MissingMaskBank);
+        }
+        if let Some((raw, per)) = &key.lengths {
+            masks.lengths = Some(per_row("lengths", raw, *per, row_shape)?);
+        }
+        if let Some(raw) = &key.bank_index {
+            masks.bank_index = Some(per_row("bank index", raw, Per::Batch, row_shape)?);
+        }
+        Ok(masks)
+    }
+
+    fn set(&mut self, condition: bool, flag: u32) {
+        self.flags |= if condition { flag } else { 0 };
+    }
+
+    fn has(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Which of a variant's kernels knows these masks: without, with bytes, with additive ones.
+    pub fn kind(&self) -> usize {
+        if self.additive.is_some() { 2 } else { usize::from(self.bytes.is_some()) }
+    }
+
+    /// Whether each vector of x, y and the masks is one aligned access.
+    pub fn are_aligned(&self, x: &RawTensor, y: &RawTensor) -> bool {
+        let vector = lanes(x.dtype);
+        let bytes_aligned = |mask: &RawTensor| {
+            self.has(flags::BYTES_BROADCAST)
+                || mask.alignment() >= vector && (self.bytes_bank as u64).is_multiple_of(vector)
+        };
+        let additive_aligned = |mask: &RawTensor| {
+            let bank_bytes = self.additive_bank as u64 * mask.dtype.size() as u64;
+            self.has(flags::ADDITIVE_BROADCAST)
+                || mask.alignment() >= 16 && bank_bytes.is_multiple_of(16)
+        };
+        let columns = x.shape.last().copied().unwrap_or(0) as u64;
+        columns.is_multiple_of(vector)
+            && x.alignment() >= 16
+            && y.alignment() >= 16
+            && self.bytes.as_ref().is_none_or(bytes_aligned)
+            && self.additive.as_ref().is_none_or(additive_aligned)
+    }
+}
+
+fn check_last_stride(tensor: &'static str, raw: &RawTensor, expected: &'static str) -> Result<()> {
+    match raw.last_stride() {
+        1 => Ok(()),
+        found => Err(Error::UnsupportedStride { tensor, dim: raw.rank() - 1, found, expected }),
+    }
+}
+
+/// Whether a mask that has x's shape has one element for a whole row.
+fn is_broadcast(tensor: &'static str, raw: &RawTensor) -> Result<bool> {
+    if raw.last_stride() == 0 {
+        return Ok(true);
+    }
+    check_last_stride(tensor, raw, "1 or 0")?;
+    Ok(false)
+}
+
+/// A mask without the bank's dimension, and the bank's stride.
+fn unbanked(
+    tensor: &'static str,
+    raw: &RawTensor,
+    banked: bool,
+    bank_size: &mut u32,
+) -> Result<(RawTensor, i64)> {
+    if !banked {
+        return Ok((*raw, 0));
+    }
+    let Some((&size, shape)) = raw.shape.split_first() else {
+        return Err(Error::RankMismatch { tensor, expected: 1, found: 0 });
+    };
+    *bank_size = (*bank_size).min(u32::try_from(size).unwrap_or(u32::MAX));
+    let mask = RawTensor::new(raw.pointer, raw.dtype, shape, &raw.strides[1..])?;
+    Ok((mask, raw.strides[0]))
+}
+
+/// A tensor with a number for each batch entry or row, expanded to one for each row.
+fn per_row(
+    tensor: &'static str,
+    raw: &RawTensor,
+    per: Per,
+    row_shape: &[usize],
+) -> Result<RawTensor> {
+    raw.check_dtype(tensor, Dtype::I32)?;
+    if per == Per::Row {
+        return raw.broadcast_to(tensor, row_shape);
+    }
+    let batch = row_shape.first().copied().unwrap_or(1);
+    raw.check_shape(tensor, &[batch])?;
+    if row_shape.is_empty() {
+        return RawTensor::new(raw.pointer, raw.dtype, &[], &[]);
+    }
+    let mut strides = vec![0; row_shape.len()];
+    strides[0] = raw.strides[0];
+    RawTensor::new(raw.pointer, raw.dtype, row_shape, &strides)
+}
