@@ -7,7 +7,7 @@ use std::{fmt, sync::OnceLock, time::Instant};
 /// The switches, read from the environment once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Switches {
-    /// Look for NaN in the inputs and outputs of each call.
+    /// Look for NaN in the main input and output of each call.
     pub nan: bool,
     /// Print plans, launches and times.
     pub trace: bool,

@@ -147,8 +147,8 @@ impl Device {
     }
 
     /// This device with another set of kernels besides the library's own. It stays known to all
-    /// handles of the device; where two sets hold the same entry, the one registered last counts
-    /// until the entry is loaded.
+    /// handles of the device. Where two sets hold the same entry, the library's own counts, then
+    /// that of the set registered last, until the entry is loaded.
     pub fn with_library(self, library: &'static PtxLibrary) -> Self {
         self.backend.register(library);
         self

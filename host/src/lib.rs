@@ -25,7 +25,7 @@
 //! Whatever violates a precondition is a variant of [`Error`] before anything is launched.
 //!
 //! # Debugging
-//! `FUSED_ATTENTION_DEBUG=nan` looks for NaN in the inputs and outputs of each call and names the
+//! `FUSED_ATTENTION_DEBUG=nan` looks for NaN in the main input and output of each call and names the
 //! first one; `FUSED_ATTENTION_DEBUG=trace` prints plans, launches and their times; `nan,trace`
 //! does both. With the feature `tracing` each launch is a span.
 

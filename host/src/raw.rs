@@ -127,12 +127,25 @@ impl RawTensor {
         Ok(RawTensor { shape, strides, ..*self })
     }
 
+    /// Fails unless there is a stride for each size.
+    ///
+    /// # Errors
+    /// [`Error::RankMismatch`].
+    pub fn check_rank(&self, tensor: &'static str) -> Result<()> {
+        let (expected, found) = (self.shape.len(), self.strides.len());
+        if expected == found {
+            return Ok(());
+        }
+        Err(Error::RankMismatch { tensor, expected, found })
+    }
+
     /// Fails unless the tensor can be addressed: a pointer that is neither null nor below the
     /// alignment of an element, and a range of bytes within 64 bits.
     ///
     /// # Errors
     /// [`Error::NullPointer`], [`Error::BelowElementAlignment`] or [`Error::SizeOverflow`].
     pub fn check(&self, tensor: &'static str) -> Result<()> {
+        self.check_rank(tensor)?;
         if self.is_empty() {
             return Ok(());
         }

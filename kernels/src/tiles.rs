@@ -77,7 +77,7 @@ registers, one row at a time, give 0.87")
 leave the others idle")
             (streamed4, Always, Block, forward_streamed, 4, true, 512, (2, 2), "sm_70",
                 "any row: read twice, 32 KiB at a time, the second time partly from the L2 cache: \
-0.80 at 64 KiB, 0.65 at 256 KiB, more than cluster8 with many rows")
+0.83 at 64 KiB, 0.65 at 256 KiB, more than cluster8 with many rows")
             (ragged_warp4, RowBytesUpTo(1024), Warp, forward, 4, false, 128, (8, 6), "sm_70",
                 "rows off the 16-byte grid, up to 2 KiB less a vector")
             (ragged_block4, Always, Block, forward, 4, false, 512, (2, 1), "sm_70",

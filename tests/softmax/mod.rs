@@ -2,6 +2,7 @@
 
 mod empty;
 mod errors;
+mod extreme_forms;
 mod large;
 mod launches;
 mod masked_rows;

@@ -1,5 +1,6 @@
 //! What lengths, windows and a causal mask hide is not read: it need not even be memory.
 
+use cuda_emulator::FaultKind;
 use fused_attention::{
     Accumulate, Causal, Device, Dtype, Error, Per, Polarity, RawForward, RawMask, RawTensor,
     Scalar, ScaledMaskedSoftmax, Tensor, tile_names,
@@ -137,9 +138,15 @@ fn the_emulator_notices_reads_beyond() {
         let softmax = ScaledMaskedSoftmax::new(1.0);
         let error = check::<f32>(softmax, None, columns, 0..columns / 2).unwrap_err();
         let Error::EmulatorFault { fault, .. } = error else { panic!("{error}") };
-        assert_eq!(fault.kind(), cuda_emulator::FaultKind::OutOfBounds, "{fault}");
-        let location = fault.location().expect("a place in the source");
-        assert!(location.file.ends_with("softmax/row.rs"), "{fault}");
+        match fault.kind() {
+            FaultKind::OutOfBounds => {
+                let location = fault.location().expect("a place in the source");
+                assert!(location.file.ends_with("softmax/row.rs"), "{fault}");
+            }
+            // Far beyond there may be a buffer of another test, which is gone by the time it is
+            // read.
+            kind => assert_eq!(kind, FaultKind::IllegalAccess, "{fault}"),
+        }
     }
 }
 

@@ -65,7 +65,8 @@ impl Kernels {
     pub fn register(&self, library: &'static PtxLibrary) {
         let mut libraries = self.libraries.write().unwrap_or_else(PoisonError::into_inner);
         if !libraries.iter().any(|known| std::ptr::eq(*known, library)) {
-            libraries.insert(0, library);
+            // After the library's own, whose calls are safe because it knows what they launch.
+            libraries.insert(1, library);
         }
     }
 
@@ -93,8 +94,8 @@ impl Kernels {
         let (major, minor) = self.compute_capability;
         let libraries = self.libraries.read().unwrap_or_else(PoisonError::into_inner);
         let runs = Arch::ALL.into_iter().rev().filter(|arch| arch.runs_on(major, minor));
-        for arch in runs.clone() {
-            if let Some(library) = libraries.iter().find(|library| library.contains(arch, name)) {
+        for library in libraries.iter() {
+            if let Some(arch) = runs.clone().find(|&arch| library.contains(arch, name)) {
                 return library.get(arch, name).map_err(Error::DamagedPtx);
             }
         }

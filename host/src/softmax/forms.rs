@@ -9,6 +9,9 @@ use super::{
 use crate::{Causal, Dtype, Error, RawTensor, Result};
 use kernels::softmax::problem::flags;
 
+/// Masks of a bank that an index reaches: it is an i32, and a negative one is outside.
+const MAX_BANK: u32 = 1 << 31;
+
 /// The tensors that hide parts of rows, in x's shape: masks for each element, the others for each
 /// row.
 #[derive(Default)]
@@ -28,6 +31,7 @@ pub(super) struct Masks {
 /// Checks types, shapes and strides of x, the outputs and the scale.
 pub(super) fn check(key: &PlanKey) -> Result<()> {
     let (x, y, dtype) = (&key.x, &key.y, key.x.dtype);
+    key.tensors().try_for_each(|(name, raw)| raw.check_rank(name))?;
     let Some((_, row_shape)) = x.shape.split_last() else {
         return Err(Error::RankMismatch { tensor: "x", expected: 1, found: 0 });
     };
@@ -68,7 +72,7 @@ impl Masks {
         let (shape, dtype) = (&key.x.shape, key.x.dtype);
         let row_shape = &shape[..shape.len() - 1];
         let banked = key.bank_index.is_some();
-        let mut masks = Masks { bank_size: u32::MAX, ..Masks::default() };
+        let mut masks = Masks { bank_size: MAX_BANK, ..Masks::default() };
         masks.set(key.options.diagonal == Causal::TopLeft, flags::TOP_LEFT);
         if let Some((raw, polarity)) = &key.bytes {
             raw.check_dtype("mask", Dtype::U8)?;
@@ -163,7 +167,7 @@ fn unbanked(
     let Some((&size, shape)) = raw.shape.split_first() else {
         return Err(Error::RankMismatch { tensor, expected: 1, found: 0 });
     };
-    *bank_size = (*bank_size).min(u32::try_from(size).unwrap_or(u32::MAX));
+    *bank_size = (*bank_size).min(u32::try_from(size).unwrap_or(MAX_BANK));
     let mask = RawTensor::new(raw.pointer, raw.dtype, shape, &raw.strides[1..])?;
     Ok((mask, raw.strides[0]))
 }

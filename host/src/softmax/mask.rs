@@ -45,7 +45,8 @@ impl<'a> Mask<'a> {
         Mask::none().and_bytes(mask, Polarity::Keep)
     }
 
-    /// A number for each element, added to the scaled score; -inf hides. Of x's type or f32. A
+    /// A number for each element, added to the scaled score; -inf hides. Of x's type, or f32 for f16 and
+    /// bf16. A
     /// scaled score of -inf stays that, whatever is added.
     pub fn additive<T: Element>(mask: &'a Tensor<T>) -> Self {
         Mask::none().and_additive(mask)
@@ -113,7 +114,7 @@ impl<'a> Mask<'a> {
 pub struct RawMask {
     /// A byte for each element, and what nonzero means.
     pub bytes: Option<(RawTensor, Polarity)>,
-    /// A number for each element, of x's type or f32.
+    /// A number for each element, of x's type, or f32 for f16 and bf16.
     pub additive: Option<RawTensor>,
     /// i32: how many columns a row sees at most. Values below 0 count as 0, values beyond the row
     /// as the row's length.

@@ -38,6 +38,9 @@ pub struct ScaledMaskedSoftmax {
 
 impl ScaledMaskedSoftmax {
     /// A softmax of `scale * x`. For f16, bf16 and f32 the scale is rounded to f32.
+    ///
+    /// Without an additive mask, finite scales beyond 1e38 in magnitude (f64: 8e307) count as about
+    /// that.
     pub fn new(scale: f64) -> Self {
         ScaledMaskedSoftmax {
             scale_bits: scale.to_bits(),

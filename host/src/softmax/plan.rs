@@ -36,6 +36,22 @@ pub(super) struct PlanKey {
 }
 
 impl PlanKey {
+    /// Every tensor with its name in errors.
+    pub fn tensors(&self) -> impl Iterator<Item = (&'static str, RawTensor)> {
+        [
+            ("x", Some(self.x)),
+            ("y", Some(self.y)),
+            ("lse", self.lse),
+            ("scale", self.scale),
+            ("mask", self.bytes.map(|(raw, _)| raw)),
+            ("additive mask", self.additive),
+            ("lengths", self.lengths.map(|(raw, _)| raw)),
+            ("bank index", self.bank_index),
+        ]
+        .into_iter()
+        .filter_map(|(name, raw)| Some((name, raw?)))
+    }
+
     pub fn new(
         options: &ScaledMaskedSoftmax,
         tensors: &RawForward,
@@ -126,7 +142,9 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
     })?;
     let kernel = variant.kernels[dtype_index][masks.kind()];
     let merged = rows::merge(&dimensions, key.options.has_diagonal());
-    let slices = if demand.rows == 0 { Vec::new() } else { rows::slices(&merged, MAX_ROWS) };
+    // Rows without columns have nothing but their lse.
+    let is_empty = demand.rows == 0 || demand.columns == 0 && key.lse.is_none();
+    let slices = if is_empty { Vec::new() } else { rows::slices(&merged, MAX_ROWS) };
     let template = template(key, &masks, &merged, cut);
     let launches: Vec<_> = slices
         .into_iter()

@@ -14,7 +14,8 @@ use std::sync::{Arc, LazyLock};
 pub struct RawForward {
     /// The input, at least one-dimensional; the last dimension's stride is 1.
     pub x: RawTensor,
-    /// The output: x's shape and type; shares no memory with anything else.
+    /// The output: x's shape and type; its bytes, from the first to the last, hold no other
+    /// tensor.
     pub y: RawTensor,
     /// The log-sum-exp of each row, natural: x's shape without the last dimension, contiguous,
     /// f32, or f64 for f64.
@@ -71,8 +72,8 @@ impl ScaledMaskedSoftmax {
     /// The tensors must be memory of the stream's device, valid until the work is done, and not
     /// written by other work meanwhile.
     pub unsafe fn forward_raw(&self, stream: &Stream, tensors: &RawForward) -> Result<()> {
-        let plan = self.plan(stream, tensors)?;
         tensors.check_memory()?;
+        let plan = self.plan(stream, tensors)?;
         debug::trace_plan("softmax forward", &plan.explanation);
         // SAFETY: the tensors are valid, by the caller's promise.
         unsafe {

@@ -15,7 +15,8 @@ pub(super) enum Operand {
 /// How many they are.
 pub(super) const OPERANDS: usize = 6;
 
-/// Rows of one launch, at most: row numbers are 32 bits wide, and clusters take 16 blocks a row.
+/// Rows of one launch, at most: row numbers are 32 bits wide, and a
+/// cluster takes several blocks for each.
 pub(super) const MAX_ROWS: u64 = 1 << 26;
 
 /// A dimension that rows are counted in, with the stride of each operand, in elements.
@@ -46,9 +47,10 @@ pub(super) fn merge(dimensions: &[RowDimension], keep_innermost: bool) -> Vec<Ro
 /// Is a step along `outer` as long as all the steps along `inner`, for every operand?
 fn continues(inner: &RowDimension, outer: &RowDimension) -> bool {
     let mut strides = inner.strides.iter().zip(&outer.strides);
-    strides.all(|(&inner_stride, &outer_stride)| {
-        inner_stride.checked_mul(inner.size as i64) == Some(outer_stride)
-    })
+    inner.size.checked_mul(outer.size).is_some()
+        && strides.all(|(&inner_stride, &outer_stride)| {
+            inner_stride.checked_mul(inner.size as i64) == Some(outer_stride)
+        })
 }
 
 /// Rows that one launch takes: the sizes of the dimensions it counts them in, and where it begins.

@@ -62,7 +62,8 @@ pub(super) fn eligible(variant: &ForwardVariant, demand: &Demand) -> Result<Cut,
     let lanes = lanes(demand.dtype);
     // A row off the grid may touch one vector more than it fills.
     let lead = if aligned { 0 } else { lanes - 1 };
-    let needed_threads = (demand.columns + lead).div_ceil(lanes * u64::from(vectors)).max(1);
+    let needed_threads =
+        demand.columns.saturating_add(lead).div_ceil(lanes * u64::from(vectors)).max(1);
     let whole_warps = |threads: u64| threads.next_multiple_of(32) as u32;
     let most = u64::from(threads);
     let too_long = |limit: u64| {
@@ -103,7 +104,7 @@ fn capability_of(arch: &str) -> (u32, u32) {
 
 /// Is the tile preferred for the problem? If not, why.
 fn preferred(tile: &SoftmaxTile, demand: &Demand) -> Result<(), String> {
-    let row_bytes = demand.columns * demand.dtype.size() as u64;
+    let row_bytes = demand.columns.saturating_mul(demand.dtype.size() as u64);
     match tile.preference {
         Preference::RowBytesUpTo(most) if row_bytes > most.into() => {
             Err(format!("eligible, but preferred only for rows of up to {most} bytes"))

@@ -96,8 +96,9 @@ impl ScaledMaskedSoftmax {
     }
 
     /// The softmax into tensors of the caller's, enqueued on `stream`: allocates nothing, does not
-    /// wait, and can be captured in a CUDA graph. `y` has x's shape and shares no memory with an
-    /// input; `lse` is contiguous.
+    /// wait, and can be captured in a CUDA graph, which keeps no tensor alive: all must live as long
+    /// as the graph is replayed. `y` has x's shape, and its bytes, from the first to the last, hold
+    /// no other tensor; `lse` is contiguous.
     ///
     /// # Errors
     /// As for [`ScaledMaskedSoftmax::forward`].
