@@ -30,8 +30,8 @@ pub(super) struct Masks {
 
 /// Checks types, shapes and strides of x, the outputs and the scale.
 pub(super) fn check(key: &PlanKey) -> Result<()> {
-    let (x, y, dtype) = (&key.x, &key.y, key.x.dtype);
-    key.tensors().try_for_each(|(name, raw)| raw.check_rank(name))?;
+    let (x, y, dtype) = (&key.tensors.x, &key.tensors.y, key.tensors.x.dtype);
+    key.tensors.tensors().try_for_each(|(name, raw)| raw.check_rank(name))?;
     let Some((_, row_shape)) = x.shape.split_last() else {
         return Err(Error::RankMismatch { tensor: "x", expected: 1, found: 0 });
     };
@@ -43,7 +43,7 @@ pub(super) fn check(key: &PlanKey) -> Result<()> {
         let (shape, strides) = (y.shape.to_vec(), y.strides.to_vec());
         return Err(Error::SelfOverlappingOutput { output: "y", shape, strides });
     }
-    if let Some(lse) = &key.lse {
+    if let Some(lse) = &key.tensors.lse {
         lse.check_dtype("lse", accumulator(dtype))?;
         lse.check_shape("lse", row_shape)?;
         if !lse.is_contiguous() {
@@ -55,7 +55,7 @@ pub(super) fn check(key: &PlanKey) -> Result<()> {
             });
         }
     }
-    if let Some(scale) = &key.scale {
+    if let Some(scale) = &key.tensors.scale {
         scale.check_dtype("scale", accumulator(dtype))?;
         if scale.element_count()? != 1 {
             let found = scale.shape.to_vec();
@@ -69,12 +69,12 @@ impl Masks {
     /// Checks types, shapes and strides of everything that hides parts of rows, and brings it to
     /// x's shape.
     pub fn of(key: &PlanKey) -> Result<Self> {
-        let (shape, dtype) = (&key.x.shape, key.x.dtype);
+        let (shape, dtype) = (&key.tensors.x.shape, key.tensors.x.dtype);
         let row_shape = &shape[..shape.len() - 1];
-        let banked = key.bank_index.is_some();
+        let banked = key.tensors.mask.bank_index.is_some();
         let mut masks = Masks { bank_size: MAX_BANK, ..Masks::default() };
         masks.set(key.options.diagonal == Causal::TopLeft, flags::TOP_LEFT);
-        if let Some((raw, polarity)) = &key.bytes {
+        if let Some((raw, polarity)) = &key.tensors.mask.bytes {
             raw.check_dtype("mask", Dtype::U8)?;
             let (mask, bank) = unbanked("mask", raw, banked, &mut masks.bank_size)?;
             let mask = mask.broadcast_to("mask", shape)?;
@@ -82,7 +82,7 @@ impl Masks {
             masks.set(is_broadcast("mask", &mask)?, flags::BYTES_BROADCAST);
             (masks.bytes, masks.bytes_bank) = (Some(mask), bank);
         }
-        if let Some(raw) = &key.additive {
+        if let Some(raw) = &key.tensors.mask.additive {
             if raw.dtype != Dtype::F32 || dtype == Dtype::F64 {
                 raw.check_dtype("additive mask", dtype)?;
             }
@@ -95,10 +95,10 @@ impl Masks {
         if banked && masks.bytes.is_none() && masks.additive.is_none() {
             return Err(Error::MissingMaskBank);
         }
-        if let Some((raw, per)) = &key.lengths {
+        if let Some((raw, per)) = &key.tensors.mask.lengths {
             masks.lengths = Some(per_row("lengths", raw, *per, row_shape)?);
         }
-        if let Some(raw) = &key.bank_index {
+        if let Some(raw) = &key.tensors.mask.bank_index {
             masks.bank_index = Some(per_row("bank index", raw, Per::Batch, row_shape)?);
         }
         Ok(masks)

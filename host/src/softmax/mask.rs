@@ -110,7 +110,7 @@ impl<'a> Mask<'a> {
 }
 
 /// [`Mask`], as pointers with shapes and strides.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct RawMask {
     /// A byte for each element, and what nonzero means.
     pub bytes: Option<(RawTensor, Polarity)>,

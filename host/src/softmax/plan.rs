@@ -2,7 +2,6 @@
 
 use super::{
     forms::{self, Masks},
-    mask::{Per, Polarity},
     options::ScaledMaskedSoftmax,
     raw::RawForward,
     rows::{self, MAX_ROWS, OPERANDS, Operand, RowDimension, Slice},
@@ -25,53 +24,7 @@ use std::{
 pub(super) struct PlanKey {
     pub options: ScaledMaskedSoftmax,
     pub capability: (u32, u32),
-    pub x: RawTensor,
-    pub y: RawTensor,
-    pub lse: Option<RawTensor>,
-    pub scale: Option<RawTensor>,
-    pub bytes: Option<(RawTensor, Polarity)>,
-    pub additive: Option<RawTensor>,
-    pub lengths: Option<(RawTensor, Per)>,
-    pub bank_index: Option<RawTensor>,
-}
-
-impl PlanKey {
-    /// Every tensor with its name in errors.
-    pub fn tensors(&self) -> impl Iterator<Item = (&'static str, RawTensor)> {
-        [
-            ("x", Some(self.x)),
-            ("y", Some(self.y)),
-            ("lse", self.lse),
-            ("scale", self.scale),
-            ("mask", self.bytes.map(|(raw, _)| raw)),
-            ("additive mask", self.additive),
-            ("lengths", self.lengths.map(|(raw, _)| raw)),
-            ("bank index", self.bank_index),
-        ]
-        .into_iter()
-        .filter_map(|(name, raw)| Some((name, raw?)))
-    }
-
-    pub fn new(
-        options: &ScaledMaskedSoftmax,
-        tensors: &RawForward,
-        capability: (u32, u32),
-    ) -> PlanKey {
-        let form = |raw: RawTensor| RawTensor { pointer: raw.pointer % 16, ..raw };
-        let RawForward { x, y, lse, scale, mask } = *tensors;
-        PlanKey {
-            options: *options,
-            capability,
-            x: form(x),
-            y: form(y),
-            lse: lse.map(form),
-            scale: scale.map(form),
-            bytes: mask.bytes.map(|(raw, polarity)| (form(raw), polarity)),
-            additive: mask.additive.map(form),
-            lengths: mask.lengths.map(|(raw, per)| (form(raw), per)),
-            bank_index: mask.bank_index.map(form),
-        }
-    }
+    pub tensors: RawForward,
 }
 
 /// How a problem is launched.
@@ -121,7 +74,7 @@ impl fmt::Display for Explanation {
 
 /// Checks the forms of all tensors and finds the launches.
 pub(super) fn make(key: &PlanKey) -> Result<Plan> {
-    let dtype = key.x.dtype;
+    let dtype = key.tensors.x.dtype;
     let Some(dtype_index) = dtype_index(dtype) else {
         return Err(Error::UnsupportedDtype { tensor: "x", found: dtype });
     };
@@ -131,8 +84,8 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
     let demand = Demand {
         dtype,
         rows: dimensions.iter().fold(1, |rows, d| rows.saturating_mul(d.size)),
-        columns: key.x.shape.last().copied().unwrap_or(0) as u64,
-        aligned: masks.are_aligned(&key.x, &key.y),
+        columns: key.tensors.x.shape.last().copied().unwrap_or(0) as u64,
+        aligned: masks.are_aligned(&key.tensors.x, &key.tensors.y),
         capability: key.capability,
         mask: masks.kind(),
     };
@@ -143,7 +96,7 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
     let kernel = variant.kernels[dtype_index][masks.kind()];
     let merged = rows::merge(&dimensions, key.options.has_diagonal());
     // Rows without columns have nothing but their lse.
-    let is_empty = demand.rows == 0 || demand.columns == 0 && key.lse.is_none();
+    let is_empty = demand.rows == 0 || demand.columns == 0 && key.tensors.lse.is_none();
     let slices = if is_empty { Vec::new() } else { rows::slices(&merged, MAX_ROWS) };
     let template = template(key, &masks, &merged, cut);
     let launches: Vec<_> = slices
@@ -166,23 +119,23 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
 /// The leading dimensions, innermost first, with the stride of each operand.
 fn row_dimensions(key: &PlanKey, masks: &Masks) -> Vec<RowDimension> {
     let stride = |raw: &Option<RawTensor>, dim: usize| raw.as_ref().map_or(0, |r| r.strides[dim]);
-    let leading = key.x.rank() - 1;
+    let leading = key.tensors.x.rank() - 1;
     let dimension = |dim: usize| {
         let mut strides = [0; OPERANDS];
-        strides[Operand::X as usize] = key.x.strides[dim];
-        strides[Operand::Y as usize] = key.y.strides[dim];
+        strides[Operand::X as usize] = key.tensors.x.strides[dim];
+        strides[Operand::Y as usize] = key.tensors.y.strides[dim];
         strides[Operand::Bytes as usize] = stride(&masks.bytes, dim);
         strides[Operand::Additive as usize] = stride(&masks.additive, dim);
         strides[Operand::Lengths as usize] = stride(&masks.lengths, dim);
         strides[Operand::BankIndex as usize] = stride(&masks.bank_index, dim);
-        RowDimension { size: key.x.shape[dim] as u64, strides }
+        RowDimension { size: key.tensors.x.shape[dim] as u64, strides }
     };
     (0..leading).rev().map(dimension).collect()
 }
 
 /// The kernel's problem without pointers, and without the rows of a launch.
 fn template(key: &PlanKey, masks: &Masks, dimensions: &[RowDimension], cut: Cut) -> SoftmaxForward {
-    let shape = &key.x.shape;
+    let shape = &key.tensors.x.shape;
     let queries = shape.len().checked_sub(2).map_or(1, |dim| shape[dim]);
     let mut problem = SoftmaxForward {
         x: null(),

@@ -10,7 +10,7 @@ use crate::{Launcher, PlanCache, RawTensor, Result, Stream, debug, error::Error}
 use std::sync::{Arc, LazyLock};
 
 /// The tensors of a forward call, as pointers.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RawForward {
     /// The input, at least one-dimensional; the last dimension's stride is 1.
     pub x: RawTensor,
@@ -28,7 +28,7 @@ pub struct RawForward {
 
 impl RawForward {
     /// Every tensor with its name in errors; outputs first.
-    fn tensors(&self) -> impl Iterator<Item = (&'static str, RawTensor)> {
+    pub(super) fn tensors(&self) -> impl Iterator<Item = (&'static str, RawTensor)> {
         let RawForward { x, y, lse, scale, mask } = *self;
         [
             ("y", Some(y)),
@@ -42,6 +42,24 @@ impl RawForward {
         ]
         .into_iter()
         .filter_map(|(name, raw)| Some((name, raw?)))
+    }
+
+    /// What a plan depends on: of pointers the low bits only.
+    fn forms(&self) -> Self {
+        let form = |raw: RawTensor| RawTensor { pointer: raw.pointer % 16, ..raw };
+        let RawForward { x, y, lse, scale, mask } = *self;
+        RawForward {
+            x: form(x),
+            y: form(y),
+            lse: lse.map(form),
+            scale: scale.map(form),
+            mask: RawMask {
+                bytes: mask.bytes.map(|(raw, polarity)| (form(raw), polarity)),
+                additive: mask.additive.map(form),
+                lengths: mask.lengths.map(|(raw, per)| (form(raw), per)),
+                bank_index: mask.bank_index.map(form),
+            },
+        }
     }
 
     /// Pointers and memory, which no plan covers.
@@ -114,7 +132,8 @@ impl ScaledMaskedSoftmax {
     }
 
     fn plan(&self, stream: &Stream, tensors: &RawForward) -> Result<Arc<Plan>> {
-        let key = PlanKey::new(self, tensors, stream.device().compute_capability());
+        let capability = stream.device().compute_capability();
+        let key = PlanKey { options: *self, capability, tensors: tensors.forms() };
         PLANS.get_or_try_make(&key, || plan::make(&key))
     }
 }
