@@ -60,8 +60,8 @@ pub use error::{DriverError, Error, Result};
 pub use plan_cache::PlanCache;
 pub use raw::RawTensor;
 pub use softmax::{
-    Accumulate, BankIndex, Explanation, Mask, Per, Polarity, RawForward, RawMask, RowLengths,
-    ScaledMaskedSoftmax, SoftmaxInputs, tile_names,
+    Accumulate, BankIndex, Explanation, GradientInputs, Mask, Per, Polarity, RawBackward,
+    RawForward, RawMask, RawSaved, RowLengths, ScaledMaskedSoftmax, SoftmaxInputs, tile_names,
 };
 pub use stream::Stream;
 pub use tensor::Tensor;

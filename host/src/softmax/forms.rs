@@ -1,9 +1,9 @@
 //! What a call's tensors must look like, and how its masks are addressed.
 
 use super::{
+    call::Call,
     mask::{Per, Polarity},
-    options::accumulator,
-    plan::PlanKey,
+    options::{ScaledMaskedSoftmax, accumulator},
     tile_choice::lanes,
 };
 use crate::{Causal, Dtype, Error, RawTensor, Result};
@@ -12,7 +12,7 @@ use kernels::softmax::problem::flags;
 /// Masks of a bank that an index reaches: it is an i32, and a negative one is outside.
 const MAX_BANK: u32 = 1 << 31;
 
-/// The tensors that hide parts of rows, in x's shape: masks for each element, the others for each
+/// The tensors that hide parts of rows, in the source's shape: masks for each element, the others for each
 /// row.
 #[derive(Default)]
 pub(super) struct Masks {
@@ -28,22 +28,24 @@ pub(super) struct Masks {
     pub flags: u32,
 }
 
-/// Checks types, shapes and strides of x, the outputs and the scale.
-pub(super) fn check(key: &PlanKey) -> Result<()> {
-    let (x, y, dtype) = (&key.tensors.x, &key.tensors.y, key.tensors.x.dtype);
-    key.tensors.tensors().try_for_each(|(name, raw)| raw.check_rank(name))?;
-    let Some((_, row_shape)) = x.shape.split_last() else {
-        return Err(Error::RankMismatch { tensor: "x", expected: 1, found: 0 });
+/// Checks types, shapes and strides of the tensors that are no masks.
+pub(super) fn check(call: &Call) -> Result<()> {
+    let Call { operation, source, output, .. } = call;
+    let (of_source, of_output) = (operation.source(), operation.output());
+    let dtype = source.dtype;
+    call.tensors().try_for_each(|(name, raw)| raw.check_rank(name))?;
+    let Some((_, row_shape)) = source.shape.split_last() else {
+        return Err(Error::RankMismatch { tensor: of_source, expected: 1, found: 0 });
     };
-    check_last_stride("x", x, "1")?;
-    y.check_dtype("y", dtype)?;
-    y.check_shape("y", &x.shape)?;
-    check_last_stride("y", y, "1")?;
-    if y.overlaps_itself() {
-        let (shape, strides) = (y.shape.to_vec(), y.strides.to_vec());
-        return Err(Error::SelfOverlappingOutput { output: "y", shape, strides });
+    check_last_stride(of_source, source, "1")?;
+    let beside = call.gradient.as_ref().map(|gradient| ("dp", gradient));
+    for (name, raw) in beside.into_iter().chain([(of_output, output)]) {
+        raw.check_dtype(name, dtype)?;
+        raw.check_shape(name, &source.shape)?;
+        check_last_stride(name, raw, "1")?;
     }
-    if let Some(lse) = &key.tensors.lse {
+    output.check_writable(of_output)?;
+    if let Some(lse) = &call.lse {
         lse.check_dtype("lse", accumulator(dtype))?;
         lse.check_shape("lse", row_shape)?;
         if !lse.is_contiguous() {
@@ -55,7 +57,7 @@ pub(super) fn check(key: &PlanKey) -> Result<()> {
             });
         }
     }
-    if let Some(scale) = &key.tensors.scale {
+    if let Some(scale) = &call.scale {
         scale.check_dtype("scale", accumulator(dtype))?;
         if scale.element_count()? != 1 {
             let found = scale.shape.to_vec();
@@ -67,14 +69,14 @@ pub(super) fn check(key: &PlanKey) -> Result<()> {
 
 impl Masks {
     /// Checks types, shapes and strides of everything that hides parts of rows, and brings it to
-    /// x's shape.
-    pub fn of(key: &PlanKey) -> Result<Self> {
-        let (shape, dtype) = (&key.tensors.x.shape, key.tensors.x.dtype);
+    /// the source's shape.
+    pub fn of(options: &ScaledMaskedSoftmax, call: &Call) -> Result<Self> {
+        let (shape, dtype) = (&call.source.shape, call.source.dtype);
         let row_shape = &shape[..shape.len() - 1];
-        let banked = key.tensors.mask.bank_index.is_some();
+        let banked = call.mask.bank_index.is_some();
         let mut masks = Masks { bank_size: MAX_BANK, ..Masks::default() };
-        masks.set(key.options.diagonal == Causal::TopLeft, flags::TOP_LEFT);
-        if let Some((raw, polarity)) = &key.tensors.mask.bytes {
+        masks.set(options.diagonal == Causal::TopLeft, flags::TOP_LEFT);
+        if let Some((raw, polarity)) = &call.mask.bytes {
             raw.check_dtype("mask", Dtype::U8)?;
             let (mask, bank) = unbanked("mask", raw, banked, &mut masks.bank_size)?;
             let mask = mask.broadcast_to("mask", shape)?;
@@ -82,7 +84,7 @@ impl Masks {
             masks.set(is_broadcast("mask", &mask)?, flags::BYTES_BROADCAST);
             (masks.bytes, masks.bytes_bank) = (Some(mask), bank);
         }
-        if let Some(raw) = &key.tensors.mask.additive {
+        if let Some(raw) = &call.mask.additive {
             if raw.dtype != Dtype::F32 || dtype == Dtype::F64 {
                 raw.check_dtype("additive mask", dtype)?;
             }
@@ -95,13 +97,21 @@ impl Masks {
         if banked && masks.bytes.is_none() && masks.additive.is_none() {
             return Err(Error::MissingMaskBank);
         }
-        if let Some((raw, per)) = &key.tensors.mask.lengths {
+        if let Some((raw, per)) = &call.mask.lengths {
             masks.lengths = Some(per_row("lengths", raw, *per, row_shape)?);
         }
-        if let Some(raw) = &key.tensors.mask.bank_index {
+        if let Some(raw) = &call.mask.bank_index {
             masks.bank_index = Some(per_row("bank index", raw, Per::Batch, row_shape)?);
         }
-        Ok(masks)
+        let reads_all = call.operation.reads_element_masks();
+        Ok(if reads_all { masks } else { masks.without_elements() })
+    }
+
+    /// Only what is known without reading masks element by element.
+    fn without_elements(self) -> Self {
+        let Masks { lengths, bank_size, flags, .. } = self;
+        let flags = flags & flags::TOP_LEFT;
+        Masks { lengths, bank_size, flags, ..Masks::default() }
     }
 
     fn set(&mut self, condition: bool, flag: u32) {
@@ -117,9 +127,9 @@ impl Masks {
         if self.additive.is_some() { 2 } else { usize::from(self.bytes.is_some()) }
     }
 
-    /// Whether each vector of x, y and the masks is one aligned access.
-    pub fn are_aligned(&self, x: &RawTensor, y: &RawTensor) -> bool {
-        let vector = lanes(x.dtype);
+    /// Whether each vector of the call's tensors and of these masks is one aligned access.
+    pub fn are_aligned(&self, call: &Call) -> bool {
+        let vector = lanes(call.source.dtype);
         let bytes_aligned = |mask: &RawTensor| {
             self.has(flags::BYTES_BROADCAST)
                 || mask.alignment() >= vector && (self.bytes_bank as u64).is_multiple_of(vector)
@@ -129,10 +139,11 @@ impl Masks {
             self.has(flags::ADDITIVE_BROADCAST)
                 || mask.alignment() >= 16 && bank_bytes.is_multiple_of(16)
         };
-        let columns = x.shape.last().copied().unwrap_or(0) as u64;
+        let columns = call.source.shape.last().copied().unwrap_or(0) as u64;
         columns.is_multiple_of(vector)
-            && x.alignment() >= 16
-            && y.alignment() >= 16
+            && call.source.alignment() >= 16
+            && call.gradient.is_none_or(|gradient| gradient.alignment() >= 16)
+            && call.output.alignment() >= 16
             && self.bytes.as_ref().is_none_or(bytes_aligned)
             && self.additive.as_ref().is_none_or(additive_aligned)
     }
@@ -145,7 +156,7 @@ fn check_last_stride(tensor: &'static str, raw: &RawTensor, expected: &'static s
     }
 }
 
-/// Whether a mask that has x's shape has one element for a whole row.
+/// Whether a mask that has the source's shape has one element for a whole row.
 fn is_broadcast(tensor: &'static str, raw: &RawTensor) -> Result<bool> {
     if raw.last_stride() == 0 {
         return Ok(true);

@@ -1,4 +1,4 @@
-//! Scaled masked softmax.
+//! Scaled masked softmax, forward and backward.
 //!
 //! | file | holds |
 //! |---|---|
@@ -6,12 +6,16 @@
 //! | `mask` | [`Mask`]: tensors and lengths that hide parts of rows |
 //! | `typed` | the calls on [`Tensor`](crate::Tensor)s |
 //! | `raw` | the calls on pointers, strides and a stream |
+//! | `call` | a call's tensors, forward or backward alike |
 //! | `forms` | checks of shapes, strides and types |
 //! | `plan` | from options and forms to launches |
 //! | `tile_choice` | which tile runs a problem, and why |
 //! | `rows` | counting rows: merging dimensions, cutting launches |
+//! | `launch` | a launch of a plan with the pointers of a call |
 
+mod call;
 mod forms;
+mod launch;
 mod mask;
 mod options;
 mod plan;
@@ -23,5 +27,5 @@ mod typed;
 pub use mask::{BankIndex, Mask, Per, Polarity, RawMask, RowLengths};
 pub use options::{ScaledMaskedSoftmax, tile_names};
 pub use plan::Explanation;
-pub use raw::RawForward;
-pub use typed::{Accumulate, SoftmaxInputs};
+pub use raw::{RawBackward, RawForward, RawSaved};
+pub use typed::{Accumulate, GradientInputs, SoftmaxInputs};

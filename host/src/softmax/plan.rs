@@ -1,16 +1,20 @@
 //! From options and the forms of tensors to launches; what only depends on those is done once.
 
 use super::{
+    call::{Call, Operation},
     forms::{self, Masks},
+    launch::{Entry, Launch},
     options::ScaledMaskedSoftmax,
-    raw::RawForward,
     rows::{self, MAX_ROWS, OPERANDS, Operand, RowDimension, Slice},
-    tile_choice::{Choice, Cut, Demand, choose, dtype_index},
+    tile_choice::{Candidate, Choice, Cut, Demand, choose, dtype_index},
 };
-use crate::{Error, Kernel, LaunchConfig, RawTensor, Result};
+use crate::{Error, LaunchConfig, RawTensor, Result};
 use kernels::{
     reduction,
-    softmax::problem::{self, Divisor, MAX_ROW_DIMENSIONS, SoftmaxForward},
+    softmax::{
+        entries::FORWARD_VARIANTS,
+        problem::{self, Divisor, MAX_ROW_DIMENSIONS, SoftmaxForward},
+    },
     tiles::Sharing,
 };
 use std::{
@@ -24,20 +28,15 @@ use std::{
 pub(super) struct PlanKey {
     pub options: ScaledMaskedSoftmax,
     pub capability: (u32, u32),
-    pub tensors: RawForward,
+    pub call: Call,
 }
 
 /// How a problem is launched.
 pub(super) struct Plan {
-    pub kernel: &'static Kernel<(SoftmaxForward,)>,
-    pub launches: Vec<(LaunchConfig, SoftmaxForward, Slice)>,
+    pub entry: Entry,
+    pub launches: Vec<Launch>,
     pub explanation: Explanation,
 }
-
-// SAFETY: the pointers in a plan's problems are null; they are set in each call's own copy.
-unsafe impl Send for Plan {}
-// SAFETY: as above.
-unsafe impl Sync for Plan {}
 
 /// Which variant runs a problem, how, and why not the others.
 #[derive(Debug, Clone)]
@@ -74,68 +73,86 @@ impl fmt::Display for Explanation {
 
 /// Checks the forms of all tensors and finds the launches.
 pub(super) fn make(key: &PlanKey) -> Result<Plan> {
-    let dtype = key.tensors.x.dtype;
+    let PlanKey { options, capability, call } = key;
+    let (operation, dtype) = (call.operation, call.source.dtype);
     let Some(dtype_index) = dtype_index(dtype) else {
-        return Err(Error::UnsupportedDtype { tensor: "x", found: dtype });
+        return Err(Error::UnsupportedDtype { tensor: operation.source(), found: dtype });
     };
-    forms::check(key)?;
-    let masks = Masks::of(key)?;
-    let dimensions = row_dimensions(key, &masks);
+    forms::check(call)?;
+    let masks = Masks::of(options, call)?;
+    let dimensions = row_dimensions(call, &masks);
     let demand = Demand {
         dtype,
         rows: dimensions.iter().fold(1, |rows, d| rows.saturating_mul(d.size)),
-        columns: key.tensors.x.shape.last().copied().unwrap_or(0) as u64,
-        aligned: masks.are_aligned(&key.tensors.x, &key.tensors.y),
-        capability: key.capability,
-        mask: masks.kind(),
+        columns: call.source.shape.last().copied().unwrap_or(0) as u64,
+        aligned: masks.are_aligned(call),
+        capability: *capability,
     };
-    let Choice { variant, cut, passed_over } = choose(&key.options, &demand).map_err(|tried| {
-        let tried: Vec<_> = tried.iter().map(|(tile, why)| format!("{tile}: {why}")).collect();
-        Error::NoEligibleTile { operation: "softmax forward", tried: tried.join("; ") }
-    })?;
-    let kernel = variant.kernels[dtype_index][masks.kind()];
-    let merged = rows::merge(&dimensions, key.options.has_diagonal());
+    let candidates = candidates(operation, dtype_index, &masks);
+    let Choice { candidate, cut, passed_over } =
+        choose(candidates, options, &demand).map_err(|tried| {
+            let tried: Vec<_> = tried.iter().map(|(tile, why)| format!("{tile}: {why}")).collect();
+            Error::NoEligibleTile { operation: operation.name(), tried: tried.join("; ") }
+        })?;
+    let Candidate { tile, entry } = candidate;
+    let merged = rows::merge(&dimensions, options.has_diagonal());
     // Rows without columns have nothing but their lse.
-    let is_empty = demand.rows == 0 || demand.columns == 0 && key.tensors.lse.is_none();
+    let is_empty = demand.rows == 0 || demand.columns == 0 && call.lse.is_none();
     let slices = if is_empty { Vec::new() } else { rows::slices(&merged, MAX_ROWS) };
     let template = template(key, &masks, &merged, cut);
     let launches: Vec<_> = slices
         .into_iter()
-        .map(|slice| {
-            let problem = with_slice(template, &slice);
-            (config(variant.tile.sharing, cut, slice.rows), problem, slice)
+        .map(|slice| Launch {
+            config: config(tile.sharing, cut, slice.rows),
+            problem: with_slice(template, &slice),
+            slice,
         })
         .collect();
     let explanation = Explanation {
-        kernel: kernel.name(),
-        tile: variant.tile.name,
-        reason: variant.tile.reason,
-        launches: launches.iter().map(|(config, ..)| *config).collect(),
+        kernel: entry.name(),
+        tile: tile.name,
+        reason: tile.reason,
+        launches: launches.iter().map(|launch| launch.config).collect(),
         passed_over,
     };
-    Ok(Plan { kernel, launches, explanation })
+    Ok(Plan { entry, launches, explanation })
+}
+
+/// The operation's table, with the entries for an element type and masks.
+fn candidates(
+    operation: Operation,
+    dtype_index: usize,
+    masks: &Masks,
+) -> impl Iterator<Item = Candidate> {
+    let kind = masks.kind();
+    let forward = FORWARD_VARIANTS.iter().map(move |variant| Candidate {
+        tile: &variant.tile,
+        entry: Entry::Forward(variant.kernels[dtype_index][kind]),
+    });
+    forward.filter(move |_| operation == Operation::Forward)
 }
 
 /// The leading dimensions, innermost first, with the stride of each operand.
-fn row_dimensions(key: &PlanKey, masks: &Masks) -> Vec<RowDimension> {
+fn row_dimensions(call: &Call, masks: &Masks) -> Vec<RowDimension> {
     let stride = |raw: &Option<RawTensor>, dim: usize| raw.as_ref().map_or(0, |r| r.strides[dim]);
-    let leading = key.tensors.x.rank() - 1;
+    let leading = call.source.rank() - 1;
     let dimension = |dim: usize| {
         let mut strides = [0; OPERANDS];
-        strides[Operand::X as usize] = key.tensors.x.strides[dim];
-        strides[Operand::Y as usize] = key.tensors.y.strides[dim];
+        strides[Operand::Source as usize] = call.source.strides[dim];
+        strides[Operand::Output as usize] = call.output.strides[dim];
         strides[Operand::Bytes as usize] = stride(&masks.bytes, dim);
         strides[Operand::Additive as usize] = stride(&masks.additive, dim);
         strides[Operand::Lengths as usize] = stride(&masks.lengths, dim);
         strides[Operand::BankIndex as usize] = stride(&masks.bank_index, dim);
-        RowDimension { size: key.tensors.x.shape[dim] as u64, strides }
+        strides[Operand::Gradient as usize] = stride(&call.gradient, dim);
+        RowDimension { size: call.source.shape[dim] as u64, strides }
     };
     (0..leading).rev().map(dimension).collect()
 }
 
 /// The kernel's problem without pointers, and without the rows of a launch.
 fn template(key: &PlanKey, masks: &Masks, dimensions: &[RowDimension], cut: Cut) -> SoftmaxForward {
-    let shape = &key.tensors.x.shape;
+    let shape = &key.call.source.shape;
     let queries = shape.len().checked_sub(2).map_or(1, |dim| shape[dim]);
     let mut problem = SoftmaxForward {
         x: null(),
@@ -164,8 +181,8 @@ fn template(key: &PlanKey, masks: &Masks, dimensions: &[RowDimension], cut: Cut)
     for (to, from) in problem.dimensions.iter_mut().zip(dimensions) {
         *to = problem::RowDimension {
             size: Divisor::new(0),
-            x: from.strides[Operand::X as usize],
-            y: from.strides[Operand::Y as usize],
+            x: from.strides[Operand::Source as usize],
+            y: from.strides[Operand::Output as usize],
             bytes: from.strides[Operand::Bytes as usize],
             additive: from.strides[Operand::Additive as usize],
             lengths: from.strides[Operand::Lengths as usize],

@@ -4,16 +4,17 @@
 /// The tensors whose rows are counted, in the order of the arrays below.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Operand {
-    X,
-    Y,
+    Source,
+    Output,
     Bytes,
     Additive,
     Lengths,
     BankIndex,
+    Gradient,
 }
 
 /// How many they are.
-pub(super) const OPERANDS: usize = 6;
+pub(super) const OPERANDS: usize = 7;
 
 /// Rows of one launch, at most: row numbers are 32 bits wide, and a
 /// cluster takes several blocks for each.
@@ -80,7 +81,8 @@ pub(super) fn slices(dimensions: &[RowDimension], limit: u64) -> Vec<Slice> {
     let whole: Vec<u32> = dimensions[..cut].iter().map(|d| d.size as u32).collect();
     let Some(chunked) = dimensions.get(cut) else {
         let rows = inner as u32;
-        return vec![Slice { rows, sizes: whole, first_query: 0, first_row: 0, offsets: [0; 6] }];
+        let offsets = [0; OPERANDS];
+        return vec![Slice { rows, sizes: whole, first_query: 0, first_row: 0, offsets }];
     };
     let outer = &dimensions[cut + 1..];
     let outer_count: u64 = outer.iter().map(|d| d.size).product();
@@ -164,7 +166,7 @@ mod tests {
         // Few different strides, so that dimensions often continue one another.
         let strides = (0usize..4, 0usize..3).prop_map(|(a, b)| {
             let (a, b) = ([0i64, 1, 2, 4][a], [0i64, 1, 2][b]);
-            [a, a, b, a, b, a]
+            [a, a, b, a, b, a, b]
         });
         (1u64..4, strides).prop_map(|(size, strides)| RowDimension { size, strides })
     }
@@ -195,12 +197,12 @@ mod tests {
     #[test]
     fn contiguous_dimensions_become_one() {
         let dimensions = [4u64, 3, 2].iter().scan(10i64, |stride, &size| {
-            let strides = [*stride, *stride, 0, 0, 0, 0];
+            let strides = [*stride, *stride, 0, 0, 0, 0, *stride];
             *stride *= size as i64;
             Some(RowDimension { size, strides })
         });
         let merged = merge(&dimensions.collect::<Vec<_>>(), false);
-        assert_eq!(merged, [RowDimension { size: 24, strides: [10, 10, 0, 0, 0, 0] }]);
+        assert_eq!(merged, [RowDimension { size: 24, strides: [10, 10, 0, 0, 0, 0, 10] }]);
     }
 
     #[test]
@@ -214,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_query_dimension_longer_than_a_launch_keeps_its_indices() {
-        let strides = [7, 7, 0, 0, 0, 0];
+        let strides = [7, 7, 0, 0, 0, 0, 0];
         let cut = slices(&[RowDimension { size: 10, strides }], 4);
         let firsts: Vec<_> = cut.iter().map(|s| (s.first_query, s.rows, s.offsets[0])).collect();
         assert_eq!(firsts, [(0, 4, 0), (4, 4, 28), (8, 2, 56)]);

@@ -1,11 +1,8 @@
 //! Which tile of the table runs a problem, and why.
 
-use super::options::ScaledMaskedSoftmax;
+use super::{launch::Entry, options::ScaledMaskedSoftmax};
 use crate::Dtype;
-use kernels::{
-    softmax::entries::{FORWARD_VARIANTS, ForwardVariant},
-    tiles::{Preference, Sharing, SoftmaxTile},
-};
+use kernels::tiles::{Preference, Sharing, SoftmaxTile};
 
 /// What the choice depends on.
 #[derive(Debug, Clone, Copy)]
@@ -17,8 +14,13 @@ pub(super) struct Demand {
     pub aligned: bool,
     /// Compute capability, major and minor.
     pub capability: (u32, u32),
-    /// An index into [`ForwardVariant::kernels`]' entries.
-    pub mask: usize,
+}
+
+/// A row of the table, and the entry of it that a problem would take.
+#[derive(Clone, Copy)]
+pub(super) struct Candidate {
+    pub tile: &'static SoftmaxTile,
+    pub entry: Entry,
 }
 
 /// How many threads take a row, in a tile that can.
@@ -37,7 +39,7 @@ pub(super) fn lanes(dtype: Dtype) -> u64 {
     16 / dtype.size() as u64
 }
 
-/// Of the element types in [`ForwardVariant::kernels`].
+/// Of the element types in a variant's kernels.
 pub(super) fn dtype_index(dtype: Dtype) -> Option<usize> {
     [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64].iter().position(|&known| known == dtype)
 }
@@ -45,13 +47,10 @@ pub(super) fn dtype_index(dtype: Dtype) -> Option<usize> {
 /// The largest portable cluster.
 const MAX_CLUSTER: u64 = 8;
 
-/// Can this variant run the problem? If so, how it is cut, else why not.
-pub(super) fn eligible(variant: &ForwardVariant, demand: &Demand) -> Result<Cut, String> {
-    let SoftmaxTile { vectors, threads, aligned, streamed, sharing, .. } = variant.tile;
-    let Some(dtype) = dtype_index(demand.dtype) else {
-        return Err(format!("no softmax of {}", demand.dtype));
-    };
-    let needed = variant.kernels[dtype][demand.mask].arch();
+/// Can this entry of the tile run the problem? If so, how it is cut, else why not.
+fn eligible(candidate: Candidate, demand: &Demand) -> Result<Cut, String> {
+    let SoftmaxTile { vectors, threads, aligned, streamed, sharing, .. } = *candidate.tile;
+    let needed = candidate.entry.arch();
     let (major, minor) = demand.capability;
     if capability_of(needed) > (major, minor) {
         return Err(format!("needs {needed}, the device is sm_{major}{minor}"));
@@ -123,33 +122,34 @@ fn preferred(tile: &SoftmaxTile, demand: &Demand) -> Result<(), String> {
     }
 }
 
-/// A variant that runs a problem, and those that were passed over.
+/// What runs a problem, and what was passed over.
 pub(super) struct Choice {
-    pub variant: &'static ForwardVariant,
+    pub candidate: Candidate,
     pub cut: Cut,
     /// The tiles before it in the table, and why.
     pub passed_over: Vec<(&'static str, String)>,
 }
 
-/// The first variant of the table that can run the problem and is preferred for it, else the first
-/// that can; the one that the options ask for, if they do. Without any, each tile and why not.
+/// The first candidate that can run the problem and is preferred for it, else the first that can;
+/// the one that the options ask for, if they do. Without any, each tile and why not.
 pub(super) fn choose(
+    candidates: impl Iterator<Item = Candidate>,
     options: &ScaledMaskedSoftmax,
     demand: &Demand,
 ) -> Result<Choice, Vec<(&'static str, String)>> {
     let mut passed_over = Vec::new();
     let mut fallback = None;
-    for variant in FORWARD_VARIANTS {
-        let tile = &variant.tile;
+    for candidate in candidates {
+        let tile = candidate.tile;
         let wanted = options.tile.unwrap_or(tile.name);
         let reason = if wanted != tile.name {
             format!("the options ask for {wanted}")
         } else {
-            match (eligible(variant, demand), preferred(tile, demand)) {
-                (Ok(cut), Ok(())) => return Ok(Choice { variant, cut, passed_over }),
+            match (eligible(candidate, demand), preferred(tile, demand)) {
+                (Ok(cut), Ok(())) => return Ok(Choice { candidate, cut, passed_over }),
                 (Ok(cut), Err(reason)) => {
                     let place = passed_over.len();
-                    fallback.get_or_insert((variant, cut, place));
+                    fallback.get_or_insert((candidate, cut, place));
                     reason
                 }
                 (Err(reason), _) => reason,
@@ -157,7 +157,7 @@ pub(super) fn choose(
         };
         passed_over.push((tile.name, reason));
     }
-    let Some((variant, cut, place)) = fallback else { return Err(passed_over) };
+    let Some((candidate, cut, place)) = fallback else { return Err(passed_over) };
     passed_over.truncate(place);
-    Ok(Choice { variant, cut, passed_over })
+    Ok(Choice { candidate, cut, passed_over })
 }

@@ -1,6 +1,11 @@
 //! The calls on tensors.
 
-use super::{mask::Mask, options::ScaledMaskedSoftmax, plan::Explanation, raw::RawForward};
+use super::{
+    mask::Mask,
+    options::ScaledMaskedSoftmax,
+    plan::Explanation,
+    raw::{RawBackward, RawForward, RawSaved},
+};
 use crate::{Element, RawTensor, Result, Stream, Tensor};
 use half::{bf16, f16};
 
@@ -67,6 +72,79 @@ impl<'a, T: Accumulate> SoftmaxInputs<'a, T> {
     }
 }
 
+/// What the backward of a softmax reads: what the forward left, and the gradient of its output.
+#[derive(Debug, Clone, Copy)]
+pub struct GradientInputs<'a, T: Accumulate> {
+    saved: Saved<'a, T>,
+    dp: &'a Tensor<T>,
+    mask: Mask<'a>,
+    scale: Option<&'a Tensor<T::Accumulator>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Saved<'a, T> {
+    Probabilities(&'a Tensor<T>),
+    Scores(&'a Tensor<T>),
+}
+
+impl<'a, T: Accumulate> GradientInputs<'a, T> {
+    /// The probabilities that the forward gave, and their gradient. This is the faster way: masks
+    /// with a value for each element need not be read.
+    pub fn from_probabilities(p: &'a Tensor<T>, dp: &'a Tensor<T>) -> Self {
+        Self::new(Saved::Probabilities(p), dp)
+    }
+
+    /// The scores that the forward took, from which the probabilities are computed again, and the
+    /// probabilities' gradient: nothing but the input need be kept, and the probabilities are not
+    /// rounded to their type in between.
+    pub fn from_scores(x: &'a Tensor<T>, dp: &'a Tensor<T>) -> Self {
+        Self::new(Saved::Scores(x), dp)
+    }
+
+    fn new(saved: Saved<'a, T>, dp: &'a Tensor<T>) -> Self {
+        GradientInputs { saved, dp, mask: Mask::none(), scale: None }
+    }
+
+    /// The forward's mask. Where the probabilities are given, causal masks, windows and lengths
+    /// only spare what they hide from being read.
+    pub fn mask(self, mask: Mask<'a>) -> Self {
+        GradientInputs { mask, ..self }
+    }
+
+    /// The forward's scale in device memory, of one element, which takes the place of the options'.
+    pub fn scale(self, scale: &'a Tensor<T::Accumulator>) -> Self {
+        GradientInputs { scale: Some(scale), ..self }
+    }
+
+    fn saved(&self) -> (&'static str, &'a Tensor<T>) {
+        match self.saved {
+            Saved::Probabilities(p) => ("p", p),
+            Saved::Scores(x) => ("x", x),
+        }
+    }
+
+    fn to_raw(self, dx: &Tensor<T>) -> Result<RawBackward> {
+        let (_, saved) = self.saved();
+        let device = saved.device();
+        device.check_same("dp", self.dp.device())?;
+        device.check_same("dx", dx.device())?;
+        if let Some(scale) = self.scale {
+            device.check_same("scale", scale.device())?;
+        }
+        let columns = saved.shape().last().copied().unwrap_or(0);
+        Ok(RawBackward {
+            saved: match self.saved {
+                Saved::Probabilities(p) => RawSaved::Probabilities(p.into()),
+                Saved::Scores(x) => RawSaved::Scores(x.into()),
+            },
+            dp: self.dp.into(),
+            dx: dx.into(),
+            scale: self.scale.map(RawTensor::from),
+            mask: self.mask.to_raw(device, columns)?,
+        })
+    }
+}
+
 impl ScaledMaskedSoftmax {
     /// The softmax of x, in a new contiguous tensor, on the default stream.
     ///
@@ -127,5 +205,71 @@ impl ScaledMaskedSoftmax {
     ) -> Result<Explanation> {
         let tensors = inputs.to_raw(y, None)?;
         self.explain_raw(&inputs.x.device().default_stream(), &tensors)
+    }
+
+    /// The gradient of the forward's x from that of its output, in a new contiguous tensor, on the
+    /// default stream: `dx = scale * p * (dp - sum_j p_j dp_j)`, row by row, with the options of
+    /// the forward.
+    ///
+    /// - What the mask hides has the gradient 0, and so has a row that sees nothing.
+    /// - Where p is 0, dp does not count, whatever it holds.
+    /// - NaN in what a row sees makes all of its visible part NaN, and nothing else.
+    ///
+    /// ```no_run
+    /// use fused_attention::{Device, GradientInputs, Mask, ScaledMaskedSoftmax};
+    ///
+    /// # fn main() -> fused_attention::Result<()> {
+    /// # #[cfg(feature = "emulator")] {
+    /// let device = Device::emulator(); // or Device::cuda(0)?
+    /// let x = device.upload(&[5.0f32, 5.0], &[1, 2])?;
+    /// let softmax = ScaledMaskedSoftmax::new(2.0);
+    /// let p = softmax.forward(&x, Mask::none())?;
+    /// let dp = device.upload(&[1.0f32, 0.0], &[1, 2])?;
+    /// let dx = softmax.backward(GradientInputs::from_probabilities(&p, &dp))?;
+    /// assert_eq!(dx.to_vec()?, [0.5, -0.5]);
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Every violated precondition, before anything is launched; see [`Error`](crate::Error).
+    pub fn backward<T: Accumulate>(&self, inputs: GradientInputs<'_, T>) -> Result<Tensor<T>> {
+        let (_, saved) = inputs.saved();
+        let dx = saved.device().empty(saved.shape())?;
+        self.backward_into(&saved.device().default_stream(), inputs, &dx)?;
+        Ok(dx)
+    }
+
+    /// The gradient into a tensor of the caller's, enqueued on `stream`: as for
+    /// [`ScaledMaskedSoftmax::forward_into`], nothing is allocated or waited for. `dx` may be `dp`,
+    /// or what the forward left, itself.
+    ///
+    /// # Errors
+    /// As for [`ScaledMaskedSoftmax::backward`].
+    pub fn backward_into<T: Accumulate>(
+        &self,
+        stream: &Stream,
+        inputs: GradientInputs<'_, T>,
+        dx: &Tensor<T>,
+    ) -> Result<()> {
+        let (name, saved) = inputs.saved();
+        stream.device().check_same(name, saved.device())?;
+        let tensors = inputs.to_raw(dx)?;
+        // SAFETY: as in `forward_into`.
+        unsafe { self.backward_raw(stream, &tensors) }
+    }
+
+    /// As [`ScaledMaskedSoftmax::explain`], for the backward.
+    ///
+    /// # Errors
+    /// As for [`ScaledMaskedSoftmax::backward`].
+    pub fn explain_backward<T: Accumulate>(
+        &self,
+        inputs: GradientInputs<'_, T>,
+        dx: &Tensor<T>,
+    ) -> Result<Explanation> {
+        let tensors = inputs.to_raw(dx)?;
+        self.explain_backward_raw(&dx.device().default_stream(), &tensors)
     }
 }

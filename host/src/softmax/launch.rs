@@ -1,0 +1,80 @@
+//! One launch of a plan: the problem of its rows, and the pointers of a call.
+
+use super::{
+    call::Call,
+    rows::{Operand, Slice},
+};
+use crate::{Kernel, LaunchConfig, Launcher, RawTensor, Result, Stream};
+use kernels::softmax::problem::SoftmaxForward;
+
+/// A kernel of either direction.
+#[derive(Clone, Copy)]
+pub(super) enum Entry {
+    Forward(&'static Kernel<(SoftmaxForward,)>),
+}
+
+impl Entry {
+    /// The entry's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Entry::Forward(kernel) => kernel.name(),
+        }
+    }
+
+    /// The architecture it is compiled for.
+    pub fn arch(self) -> &'static str {
+        match self {
+            Entry::Forward(kernel) => kernel.arch(),
+        }
+    }
+}
+
+/// A launch without pointers.
+pub(super) struct Launch {
+    pub config: LaunchConfig,
+    /// Its pointers are null: they are set in each call's own copy.
+    pub problem: SoftmaxForward,
+    pub slice: Slice,
+}
+
+// SAFETY: the problem's pointers are null.
+unsafe impl Send for Launch {}
+// SAFETY: as above.
+unsafe impl Sync for Launch {}
+
+impl Launch {
+    /// Enqueues the launch with the pointers of `call`.
+    ///
+    /// # Safety
+    /// The call's tensors must be valid, of the forms that the launch was made for, and the entry
+    /// that of its plan.
+    pub unsafe fn enqueue(&self, stream: &Stream, entry: Entry, call: &Call) -> Result<()> {
+        let problem = self.with_pointers(call);
+        match entry {
+            // SAFETY: the tensors are valid, by the caller's promise.
+            Entry::Forward(kernel) => unsafe { stream.launch(kernel, self.config, (problem,)) },
+        }
+    }
+
+    fn with_pointers(&self, call: &Call) -> SoftmaxForward {
+        let at = |raw: Option<RawTensor>, operand: Operand| {
+            raw.map_or(0, |raw| {
+                let bytes = self.slice.offsets[operand as usize] * raw.dtype.size() as i64;
+                raw.pointer.wrapping_add_signed(bytes)
+            })
+        };
+        let lse = |raw: RawTensor| raw.pointer + self.slice.first_row * raw.dtype.size() as u64;
+        let mask = call.masks_read();
+        SoftmaxForward {
+            x: at(Some(call.source), Operand::Source) as *const _,
+            y: at(Some(call.output), Operand::Output) as *mut _,
+            lse: call.lse.map_or(0, lse) as *mut _,
+            scale_pointer: call.scale.map_or(0, |raw| raw.pointer) as *const _,
+            bytes: at(mask.bytes.map(|(raw, _)| raw), Operand::Bytes) as *const _,
+            additive: at(mask.additive, Operand::Additive) as *const _,
+            lengths: at(mask.lengths.map(|(raw, _)| raw), Operand::Lengths) as *const _,
+            bank_index: at(mask.bank_index, Operand::BankIndex) as *const _,
+            ..self.problem
+        }
+    }
+}
