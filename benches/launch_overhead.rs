@@ -1,40 +1,75 @@
-//! Host time of a call: what `forward_into` costs the caller, from the plan to the driver's return.
+//! Host time of a call: what it costs the caller, from the plan to the driver's return.
 //!
 //! A tiny problem, so that the GPU keeps up; the stream is emptied before the driver's queue fills.
 
-use bench_support::{Gpu, median};
-use fused_attention::{Mask, ScaledMaskedSoftmax, SoftmaxInputs};
-use std::time::Instant;
+use bench_record::{Cell, Record, median};
+use bench_support::{Buffers, Case, Direction, ElementType, Gpu, MaskKind, Problem, Result};
+use clap::Parser;
+use std::{collections::BTreeMap, path::PathBuf, time::Instant};
 
-const ROUNDS: usize = 100;
-const CALLS: usize = 100;
+/// Host time of a call.
+#[derive(Parser)]
+struct Options {
+    /// Rounds; of each the median of its calls is told.
+    #[arg(long, default_value_t = 100)]
+    rounds: usize,
+    /// Calls in a round.
+    #[arg(long, default_value_t = 100)]
+    calls: usize,
+    /// Where to write the record.
+    #[arg(long)]
+    record: Option<PathBuf>,
+    /// What cargo passes.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+const DIRECTIONS: [Direction; 1] = [Direction::Forward];
+
+fn main() -> Result<()> {
+    let options = Options::parse();
     let Some(gpu) = Gpu::open() else { return Ok(()) };
-    let x = gpu.device.zeros::<f32>(&[4, 64])?;
-    let y = gpu.device.zeros::<f32>(&[4, 64])?;
-    let softmax = ScaledMaskedSoftmax::new(0.125);
-    let call = || {
-        let inputs = SoftmaxInputs::new(&x).mask(Mask::none());
-        softmax.forward_into(&gpu.stream, inputs, &y, None)
-    };
-    // Loads the kernel and makes the plan.
-    call()?;
-    gpu.stream.synchronize()?;
-    let mut times = Vec::with_capacity(ROUNDS * CALLS);
-    for _ in 0..ROUNDS {
-        for _ in 0..CALLS {
-            let start = Instant::now();
-            call()?;
-            times.push(start.elapsed().as_secs_f64() * 1e6);
+    let mut record = Record::begin("launch overhead");
+    println!("{}, {}", record.card, record.date);
+    for direction in DIRECTIONS {
+        let problem = Problem {
+            direction,
+            element: ElementType::F32,
+            shape: [1, 1, 4, 64],
+            mask: MaskKind::None,
+        };
+        let buffers = Buffers::<f32>::for_problems(&gpu.device, &[problem])?;
+        let case = Case::new(&buffers, problem)?;
+        // Loads the kernel and makes the plan.
+        let checked_error = case.check(&case.softmax, &gpu.stream)?;
+        let mut rounds = Vec::with_capacity(options.rounds);
+        for _ in 0..options.rounds {
+            let mut times = Vec::with_capacity(options.calls);
+            for _ in 0..options.calls {
+                let start = Instant::now();
+                case.run(&case.softmax, &gpu.stream)?;
+                times.push(start.elapsed().as_secs_f64() * 1e6);
+            }
+            gpu.stream.synchronize()?;
+            rounds.push(median(&times));
         }
-        gpu.stream.synchronize()?;
+        println!("{direction}: {:.2} us of host time a call", median(&rounds));
+        record.cells.push(Cell {
+            direction: direction.to_string(),
+            dtype: problem.element.to_string(),
+            rows: problem.rows() as u64,
+            columns: problem.columns() as u64,
+            shape: Vec::new(),
+            mask: problem.mask.to_string(),
+            tile: Some(case.tile()?.to_owned()),
+            bytes: problem.bytes() as u64,
+            checked_error: Some(checked_error),
+            peak_bytes: BTreeMap::new(),
+            microseconds: [("host".to_owned(), rounds)].into(),
+        });
     }
-    println!(
-        "{}: {:.2} us of host time a call, median of {}",
-        gpu.device,
-        median(&times),
-        times.len()
-    );
+    if let Some(path) = &options.record {
+        record.write(path)?;
+    }
     Ok(())
 }

@@ -1,0 +1,297 @@
+//! A problem with its tensors: runs, and checks against the f64 reference.
+
+use crate::{Direction, MaskKind, Problem, Result, data::Repeating, problem::WINDOW};
+use fused_attention::{
+    Accumulate, Causal, Device, Element, Mask, RowLengths, ScaledMaskedSoftmax, SoftmaxInputs,
+    Stream, Tensor,
+    reference::{softmax::SoftmaxProblem, tolerance::check_output},
+};
+
+/// What scores are multiplied by.
+pub const SCALE: f64 = 0.125;
+
+/// Rows of a problem that are compared with the reference.
+const CHECKED_ROWS: usize = 7;
+
+/// Device memory for problems, one after the other.
+pub struct Buffers<T: Accumulate> {
+    scores: Repeating<T>,
+    excluded: Repeating<u8>,
+    /// Tensors of x's size, one after the other.
+    elements: Tensor<T>,
+    /// From where to where in `elements`.
+    tensor_stride: usize,
+    bytes: Tensor<u8>,
+    /// Where copies go that the problems are compared with.
+    yardstick: Tensor<u8>,
+}
+
+impl<T: Accumulate> Buffers<T> {
+    /// Memory that is enough for each of these problems.
+    ///
+    /// # Errors
+    /// There is not enough.
+    pub fn for_problems(device: &Device, problems: &[Problem]) -> Result<Self> {
+        let tensor_stride = tensor_stride(problems);
+        let buffers = Buffers {
+            scores: Repeating::normal(1),
+            excluded: Repeating::ones(2, 1.0 / 3.0),
+            elements: device.empty(&[tensor_stride * most(problems, Problem::tensors)])?,
+            tensor_stride,
+            bytes: device.empty(&[most(problems, Problem::mask_bytes)])?,
+            yardstick: device.empty(&[most(problems, copied_bytes)])?,
+        };
+        buffers.excluded.fill(&buffers.bytes)?;
+        Ok(buffers)
+    }
+
+    /// The device memory that [`Buffers::for_problems`] takes.
+    pub fn bytes_for(problems: &[Problem]) -> usize {
+        tensor_stride(problems) * most(problems, Problem::tensors) * size_of::<T>()
+            + most(problems, Problem::mask_bytes)
+            + most(problems, copied_bytes)
+    }
+}
+
+fn most(problems: &[Problem], size: impl Fn(&Problem) -> usize) -> usize {
+    problems.iter().map(size).max().unwrap_or(0)
+}
+
+/// Elements from the begin of a tensor to that of the next, aligned as an allocation is.
+fn tensor_stride(problems: &[Problem]) -> usize {
+    most(problems, Problem::elements).next_multiple_of(256)
+}
+
+/// Half of what a copy of as many bytes as a problem moves reads and writes.
+fn copied_bytes(problem: &Problem) -> usize {
+    problem.bytes() / 2
+}
+
+/// A problem with its tensors.
+pub struct Case<'a, T: Accumulate> {
+    /// The problem.
+    pub problem: Problem,
+    /// Its options.
+    pub softmax: ScaledMaskedSoftmax,
+    buffers: &'a Buffers<T>,
+    x: Tensor<T>,
+    y: Tensor<T>,
+    excluded: Option<Tensor<u8>>,
+    lengths: Option<RowLengths>,
+}
+
+impl<'a, T: Accumulate> Case<'a, T> {
+    /// The problem on buffers that were made for it.
+    ///
+    /// # Errors
+    /// They were not.
+    pub fn new(buffers: &'a Buffers<T>, problem: Problem) -> Result<Self> {
+        if problem.direction != Direction::Forward {
+            return Err("only the forward is there".into());
+        }
+        let device = buffers.bytes.device();
+        let view = |number: usize| {
+            let start = number * buffers.tensor_stride;
+            buffers.elements.narrow(0, start, problem.elements())?.reshape(&problem.shape)
+        };
+        let excluded = problem
+            .mask_shape()
+            .map(|shape| buffers.bytes.narrow(0, 0, problem.mask_bytes())?.reshape(&shape));
+        let lengths = (problem.mask == MaskKind::Lengths).then(|| {
+            let lengths = (0..problem.shape[0]).map(|batch| problem.length(batch) as i32);
+            RowLengths::per_batch(device, &lengths.collect::<Vec<_>>())
+        });
+        let softmax = ScaledMaskedSoftmax::new(SCALE);
+        let softmax = match problem.mask {
+            MaskKind::Causal => softmax.causal(Causal::BottomRight),
+            MaskKind::Window => softmax.window(WINDOW as i64, 0),
+            _ => softmax,
+        };
+        let case = Case {
+            problem,
+            softmax,
+            buffers,
+            x: view(0)?,
+            y: view(1)?,
+            excluded: excluded.transpose()?,
+            lengths: lengths.transpose()?,
+        };
+        buffers.scores.fill(&case.x)?;
+        Ok(case)
+    }
+
+    /// With another tile than the preferred one, if it can run the problem.
+    ///
+    /// # Errors
+    /// There is no such tile.
+    pub fn with_tile(&self, tile: &str) -> Result<Option<ScaledMaskedSoftmax>> {
+        let softmax = self.softmax.with_tile(tile)?;
+        Ok(softmax.explain(self.inputs(), &self.y).is_ok().then_some(softmax))
+    }
+
+    /// The name of the tile that runs the problem.
+    ///
+    /// # Errors
+    /// None can.
+    pub fn tile(&self) -> Result<&'static str> {
+        Ok(self.softmax.explain(self.inputs(), &self.y)?.tile)
+    }
+
+    /// Enqueues the problem.
+    ///
+    /// # Errors
+    /// The library refuses it.
+    pub fn run(&self, softmax: &ScaledMaskedSoftmax, stream: &Stream) -> Result<()> {
+        Ok(softmax.forward_into(stream, self.inputs(), &self.y, None)?)
+    }
+
+    /// Enqueues the problem without its mask.
+    ///
+    /// # Errors
+    /// The library refuses it.
+    pub fn run_unmasked(&self, stream: &Stream) -> Result<()> {
+        let softmax = ScaledMaskedSoftmax::new(SCALE);
+        Ok(softmax.forward_into(stream, SoftmaxInputs::new(&self.x), &self.y, None)?)
+    }
+
+    /// From where to where a copy of as many bytes as the problem moves goes, and how many it
+    /// reads.
+    pub fn copied(&self) -> (u64, u64, usize) {
+        let from = self.buffers.elements.pointer();
+        (self.buffers.yardstick.pointer(), from, copied_bytes(&self.problem))
+    }
+
+    /// Device memory of the problem's tensors.
+    pub fn tensor_bytes(&self) -> usize {
+        self.problem.tensors() * self.problem.elements() * size_of::<T>()
+            + self.problem.mask_bytes()
+    }
+
+    fn inputs(&self) -> SoftmaxInputs<'_, T> {
+        let mask = self.excluded.as_ref().map_or(Mask::none(), Mask::exclude);
+        let mask = match &self.lengths {
+            Some(lengths) => mask.lengths(lengths),
+            None => mask,
+        };
+        SoftmaxInputs::new(&self.x).mask(mask)
+    }
+
+    /// Runs once on a poisoned output, and compares rows at the begin, the end and between with
+    /// the reference, by the tests' rule. Gives the largest relative error of a row in norm.
+    ///
+    /// # Errors
+    /// A row is wrong.
+    pub fn check(&self, softmax: &ScaledMaskedSoftmax, stream: &Stream) -> Result<f64> {
+        let (rows, columns) = (self.problem.rows(), self.problem.columns());
+        let between = (1..CHECKED_ROWS - 1).map(|random| random * 7919 % rows);
+        let rows: Vec<usize> = [0, rows - 1].into_iter().chain(between).collect();
+        let y = self.y.reshape(&[self.problem.rows(), columns])?;
+        Repeating::constant(T::from_f64(f64::NAN)).fill(&self.y)?;
+        self.run(softmax, stream)?;
+        let mut worst = 0f64;
+        for row in rows {
+            let x: Vec<f64> =
+                (0..columns).map(|j| self.buffers.scores.at(row * columns + j).to_f64()).collect();
+            let excluded = self.hidden(row);
+            let excluded = |_: usize, _: usize, j: usize| excluded[j];
+            let mut problem = SoftmaxProblem::new(&x, 1, columns);
+            problem.scale = SCALE;
+            problem.excluded = Some(&excluded);
+            let expected = problem.solve().p;
+            let unfused = problem.solve_unfused::<T>();
+            let got = y.narrow(0, row, 1)?.to_vec()?;
+            check_output(&got, &expected, &unfused, columns)
+                .map_err(|e| format!("row {row} of {:?}: {e}", self.problem))?;
+            worst = worst.max(relative_error(&got, &expected));
+        }
+        Ok(worst)
+    }
+
+    /// Which elements of a row are hidden.
+    fn hidden(&self, row: usize) -> Vec<bool> {
+        let [_, heads, queries, columns] = self.problem.shape;
+        let (batch, query) = (row / (heads * queries), row % queries);
+        let visible = self.problem.visible(batch, query);
+        let mask_row = self.problem.mask_row(row);
+        let is_excluded = |j: usize| {
+            mask_row.is_some_and(|mask_row| self.buffers.excluded.at(mask_row * columns + j) != 0)
+        };
+        (0..columns).map(|j| !visible.contains(&j) || is_excluded(j)).collect()
+    }
+}
+
+/// How far a row is from what is expected, in norm.
+fn relative_error<T: Element>(got: &[T], expected: &[f64]) -> f64 {
+    let sum = |f: &dyn Fn(f64, f64) -> f64| {
+        let pairs = got.iter().zip(expected);
+        pairs.map(|(got, &expected)| f(got.to_f64(), expected).powi(2)).sum::<f64>()
+    };
+    let (error, norm) = (sum(&|got, expected| got - expected), sum(&|_, expected| expected));
+    (error / norm.max(f64::MIN_POSITIVE)).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ElementType;
+    use half::bf16;
+
+    const MASKS: [MaskKind; 6] = [
+        MaskKind::None,
+        MaskKind::Bytes,
+        MaskKind::Heads,
+        MaskKind::Causal,
+        MaskKind::Window,
+        MaskKind::Lengths,
+    ];
+
+    fn problem(mask: MaskKind) -> Problem {
+        Problem {
+            direction: Direction::Forward,
+            element: ElementType::Bf16,
+            shape: [2, 2, 3, 40],
+            mask,
+        }
+    }
+
+    #[test]
+    fn every_mask_is_what_the_reference_says() {
+        let device = Device::emulator();
+        let problems = MASKS.map(problem);
+        let buffers = Buffers::<bf16>::for_problems(&device, &problems).unwrap();
+        for problem in problems {
+            let case = Case::new(&buffers, problem).unwrap();
+            let error = case.check(&case.softmax, &device.default_stream()).unwrap();
+            assert!(error > 0.0 && error < 0.01, "{problem:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_result_is_seen() {
+        let device = Device::emulator();
+        for mask in MASKS {
+            let problems = [problem(mask)];
+            let buffers = Buffers::<bf16>::for_problems(&device, &problems).unwrap();
+            let case = Case::new(&buffers, problems[0]).unwrap();
+            // No problem here has its diagonal through the top left corner.
+            let wrong = ScaledMaskedSoftmax::new(SCALE).causal(Causal::TopLeft);
+            let seen = case.check(&wrong, &device.default_stream());
+            assert!(seen.is_err(), "{mask}: {seen:?}");
+        }
+    }
+
+    #[test]
+    fn a_copy_fits_its_buffers() {
+        let device = Device::emulator();
+        let problems = MASKS.map(problem);
+        for problem in problems {
+            let buffers = Buffers::<bf16>::for_problems(&device, &[problem]).unwrap();
+            let case = Case::new(&buffers, problem).unwrap();
+            let (_, from, bytes) = case.copied();
+            assert_eq!(bytes, problem.bytes() / 2);
+            assert!(bytes <= buffers.yardstick.len());
+            let memory = buffers.elements.pointer() + 2 * buffers.elements.len() as u64;
+            assert!(from + bytes as u64 <= memory);
+        }
+    }
+}
