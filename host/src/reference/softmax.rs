@@ -1,4 +1,8 @@
-//! Scaled masked softmax.
+//! Scaled masked softmax, forward and backward.
+
+mod backward;
+
+pub use backward::Saved;
 
 use super::tolerance::Unfused;
 use crate::{Accumulate, Causal, Dtype, Element};
@@ -24,7 +28,7 @@ pub type LengthFn<'a> = &'a dyn Fn(usize, usize) -> usize;
 ///   does not limit,
 /// - and `excluded` is not true for it.
 ///
-/// d is 0 if the causal mask is aligned at the top left, else the row's length minus the number
+/// d is 0 if the diagonal runs through the top left corner, else the row's length minus the number
 /// of rows.
 #[derive(Clone, Copy)]
 pub struct SoftmaxProblem<'a> {
@@ -44,6 +48,8 @@ pub struct SoftmaxProblem<'a> {
     pub causal: Option<Causal>,
     /// How many columns left and right of the diagonal are visible; negative: all.
     pub window: (i64, i64),
+    /// Where the window's diagonal runs if there is no causal mask, which says so too.
+    pub diagonal: Causal,
     /// How many columns a row has.
     pub lengths: Option<LengthFn<'a>>,
 }
@@ -69,14 +75,21 @@ impl<'a> SoftmaxProblem<'a> {
             excluded: None,
             causal: None,
             window: (-1, -1),
+            diagonal: Causal::BottomRight,
             lengths: None,
         }
     }
 
     /// Whether an element takes part in its row.
     pub fn is_visible(&self, matrix: usize, i: usize, j: usize) -> bool {
+        self.is_in_range(matrix, i, j)
+            && !self.excluded.is_some_and(|excluded| excluded(matrix, i, j))
+    }
+
+    /// Whether an element is inside its row's length, the causal range and the window.
+    pub fn is_in_range(&self, matrix: usize, i: usize, j: usize) -> bool {
         let length = self.lengths.map_or(self.columns, |length| length(matrix, i));
-        let alignment = self.causal.unwrap_or(Causal::BottomRight);
+        let alignment = self.causal.unwrap_or(self.diagonal);
         let diagonal = i as i64 + alignment.offset(self.rows, length);
         let past_diagonal = j as i64 - diagonal;
         let (left, right) = self.window;
@@ -84,7 +97,6 @@ impl<'a> SoftmaxProblem<'a> {
             && (self.causal.is_none() || past_diagonal <= 0)
             && (left < 0 || -past_diagonal <= left)
             && (right < 0 || past_diagonal <= right)
-            && !self.excluded.is_some_and(|excluded| excluded(matrix, i, j))
     }
 
     /// The probabilities exp(score - lse) of the visible elements, 0 elsewhere, and each row's lse.
@@ -124,38 +136,44 @@ impl<'a> SoftmaxProblem<'a> {
     /// The probabilities without fusion: each step rounded to what T is accumulated in, and the
     /// result to T. How far that is from [`SoftmaxProblem::solve`] says how far a kernel may be.
     pub fn solve_unfused<T: Accumulate>(&self) -> Unfused<T> {
-        let round = |x: f64| T::Accumulator::from_f64(x).to_f64();
-        let scale = round(self.scale);
-        let mut result = Unfused { values: Vec::with_capacity(self.x.len()), row_errors: vec![] };
+        let mut result = Unfused::default();
         for (number, row) in self.x.chunks(self.columns.max(1)).enumerate() {
-            let (matrix, i) = (number / self.rows, number % self.rows);
-            let score = |(j, &x): (usize, &f64)| {
-                let mut score = round(x * scale);
-                if let Some(additive) = self.additive
-                    && score != f64::NEG_INFINITY
-                {
-                    score = round(score + additive(matrix, i, j));
-                }
-                if self.is_visible(matrix, i, j) { score } else { f64::NEG_INFINITY }
-            };
-            let scores: Vec<f64> = row.iter().enumerate().map(score).collect();
-            let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let power = |score: f64| round(round(score - max).exp());
-            let powers: Vec<f64> = scores.iter().map(|&score| power(score)).collect();
-            let sum = powers.iter().fold(0.0, |sum, power| round(sum + power));
-            result.values.extend(powers.iter().map(|&power| {
-                let seen = max > f64::NEG_INFINITY || max.is_nan();
-                T::from_f64(if seen { round(power / sum) } else { 0.0 })
-            }));
-            let largest = row.iter().enumerate().zip(&scores).filter_map(|((j, &x), &score)| {
-                // What is this far below the maximum weighs nothing.
-                let counts = score > max - 100.0 && !self.is_exact::<T>(x, matrix, i, j);
-                counts.then_some(score.abs())
-            });
-            let largest = largest.fold(0.0, f64::max);
-            result.row_errors.push((4.0 * epsilon::<T::Accumulator>() * largest).min(MOST));
+            let (p, error) = self.unfused_row::<T>(number, row);
+            result.values.extend(p.iter().map(|&p| T::from_f64(p)));
+            result.slack.extend(p.iter().map(|p| error * p));
         }
         result
+    }
+
+    /// The probabilities of the row of this number, each step rounded to what T is accumulated in,
+    /// and how far the rounding of scores may move them, as a share.
+    fn unfused_row<T: Accumulate>(&self, number: usize, row: &[f64]) -> (Vec<f64>, f64) {
+        let round = |x: f64| T::Accumulator::from_f64(x).to_f64();
+        let scale = round(self.scale);
+        let (matrix, i) = (number / self.rows, number % self.rows);
+        let score = |(j, &x): (usize, &f64)| {
+            let mut score = round(x * scale);
+            if let Some(additive) = self.additive
+                && score != f64::NEG_INFINITY
+            {
+                score = round(score + additive(matrix, i, j));
+            }
+            if self.is_visible(matrix, i, j) { score } else { f64::NEG_INFINITY }
+        };
+        let scores: Vec<f64> = row.iter().enumerate().map(score).collect();
+        let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let power = |score: f64| round(round(score - max).exp());
+        let powers: Vec<f64> = scores.iter().map(|&score| power(score)).collect();
+        let sum = powers.iter().fold(0.0, |sum, power| round(sum + power));
+        let seen = max > f64::NEG_INFINITY || max.is_nan();
+        let p = powers.iter().map(|&power| if seen { round(power / sum) } else { 0.0 });
+        let largest = row.iter().enumerate().zip(&scores).filter_map(|((j, &x), &score)| {
+            // What is this far below the maximum weighs nothing.
+            let counts = score > max - 100.0 && !self.is_exact::<T>(x, matrix, i, j);
+            counts.then_some(score.abs())
+        });
+        let error = 4.0 * epsilon::<T::Accumulator>() * largest.fold(0.0, f64::max);
+        (p.collect(), error.min(MOST))
     }
 
     /// Whether the score is a number of the type that T is accumulated in, so that no order of
@@ -205,7 +223,7 @@ fn exponentials(scores: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     (maximum, sum(scores.map(|score| (score - maximum).exp())))
 }
 
-/// A sum as exact as one of few terms (Neumaier's compensated summation).
+/// A sum as exact as one of few terms (Neumaier's compensated summation), or infinite or NaN.
 fn sum(terms: impl Iterator<Item = f64>) -> f64 {
     let (mut sum, mut lost) = (0.0f64, 0.0);
     for term in terms {
@@ -213,7 +231,7 @@ fn sum(terms: impl Iterator<Item = f64>) -> f64 {
         lost += if sum.abs() >= term.abs() { (sum - next) + term } else { (term - next) + sum };
         sum = next;
     }
-    sum + lost
+    if sum.is_finite() { sum + lost } else { sum }
 }
 
 #[cfg(test)]

@@ -2,13 +2,14 @@
 //!
 //! With `reference` in f64 and `unfused` a plain computation in the type that the kernel
 //! accumulates in, each element must satisfy `|out - reference| <= 2 max|unfused - reference| + 2
-//! max|(reference + 0.3 - 0.3) - reference|`, the last term in the output's type; and each row
-//! `||out - reference|| <= 2 ||unfused - reference|| + e ||reference||`, so that a small local fault
-//! in a long row shows. NaN must stand at the same positions.
+//! max|(reference + 0.3 - 0.3) - reference|`, the last term in the output's type, for gradients with
+//! 3 in place of the first 2; and each row `||out - reference|| <= 2 ||unfused - reference|| + e
+//! ||reference||`, so that a small local fault in a long row shows. NaN must stand at the same
+//! positions, and infinity where the type does not reach as far as the reference.
 //!
 //! Where the output's type is the one that is accumulated in (f32, f64), the last term of the first
 //! rule is 4 units in the last place of 1: exponential and reciprocal are good for two each. Both
-//! limits are wider by what the rounding of large scores does ([`Unfused::row_errors`]).
+//! limits are wider by what rounding does where it counts more than that ([`Unfused::slack`]).
 
 use crate::{Dtype, Element};
 
@@ -17,13 +18,19 @@ use crate::{Dtype, Element};
 pub struct Unfused<T> {
     /// What it gives.
     pub values: Vec<T>,
-    /// How far rounding may move each row, as a share of its values; none: not at all.
-    pub row_errors: Vec<f64>,
+    /// How far rounding may move each value besides; none: not at all.
+    pub slack: Vec<f64>,
+}
+
+impl<T> Default for Unfused<T> {
+    fn default() -> Self {
+        Unfused { values: Vec::new(), slack: Vec::new() }
+    }
 }
 
 impl<T> From<Vec<T>> for Unfused<T> {
     fn from(values: Vec<T>) -> Self {
-        Unfused { values, row_errors: Vec::new() }
+        Unfused { values, slack: Vec::new() }
     }
 }
 
@@ -105,10 +112,38 @@ pub fn check_output<T: Element>(
     unfused: &Unfused<T>,
     columns: usize,
 ) -> Result<Deviation, Mismatch> {
-    let Unfused { values: unfused, row_errors } = unfused;
-    let row_error = |row: usize| row_errors.get(row).copied().unwrap_or(0.0);
+    check(out, reference, unfused, columns, 2.0)
+}
+
+/// As [`check_output`], for gradients.
+///
+/// # Errors
+/// Where it is wrong.
+///
+/// # Panics
+/// The three are not of the same length.
+pub fn check_gradient<T: Element>(
+    out: &[T],
+    reference: &[f64],
+    unfused: &Unfused<T>,
+    columns: usize,
+) -> Result<Deviation, Mismatch> {
+    check(out, reference, unfused, columns, 3.0)
+}
+
+/// `times` is how often an element may be as far off as the unfused computation.
+fn check<T: Element>(
+    out: &[T],
+    reference: &[f64],
+    unfused: &Unfused<T>,
+    columns: usize,
+    times: f64,
+) -> Result<Deviation, Mismatch> {
+    let Unfused { values: unfused, slack } = unfused;
+    let slack_of = |i: usize| slack.get(i).copied().filter(|s| s.is_finite()).unwrap_or(0.0);
     assert_eq!(out.len(), reference.len());
     assert_eq!(unfused.len(), reference.len());
+    let reference: Vec<f64> = reference.iter().map(|&x| within::<T>(x)).collect();
     let through_0_3 = |x: f64| {
         let shifted = T::from_f64(T::from_f64(x).to_f64() + 0.3);
         T::from_f64(shifted.to_f64() - 0.3).to_f64()
@@ -116,8 +151,8 @@ pub fn check_output<T: Element>(
     let max = |errors: &mut dyn Iterator<Item = f64>| errors.fold(0f64, f64::max);
     let unfused_error = max(&mut unfused
         .iter()
-        .zip(reference)
-        .map(|(unfused, reference)| (unfused.to_f64() - reference).abs())
+        .zip(&reference)
+        .map(|(unfused, &reference)| difference(unfused.to_f64(), reference))
         .filter(|error| error.is_finite()));
     let rounding =
         max(&mut reference.iter().filter(|x| x.is_finite()).map(|&x| (through_0_3(x) - x).abs()));
@@ -126,12 +161,12 @@ pub fn check_output<T: Element>(
         Dtype::F32 => 2.0 * f64::from(f32::EPSILON),
         _ => rounding,
     };
-    let limit = 2.0 * unfused_error + 2.0 * rounding;
+    let limit = times * unfused_error + 2.0 * rounding;
     let mut deviation = Deviation { largest: 0.0, limit, worst_row: 0.0 };
-    for (i, (out, &expected)) in out.iter().zip(reference).enumerate() {
+    for (i, (out, &expected)) in out.iter().zip(&reference).enumerate() {
         let (row, column, found) = (i / columns, i % columns, out.to_f64());
-        let difference = if found == expected { 0.0 } else { (found - expected).abs() };
-        let limit = limit + row_error(row) * expected.abs();
+        let difference = difference(found, expected);
+        let limit = limit + slack_of(i);
         if found.is_nan() != expected.is_nan() || difference > limit {
             return Err(Mismatch::Element { row, column, found, expected, limit });
         }
@@ -141,16 +176,16 @@ pub fn check_output<T: Element>(
     let chunk = columns.max(1);
     let rows = out.chunks(chunk).zip(reference.chunks(chunk)).zip(unfused.chunks(chunk));
     for (row, ((out, reference), unfused)) in rows.enumerate() {
-        if reference.iter().any(|x| x.is_nan()) {
+        if reference.iter().any(|x| !x.is_finite()) {
             continue;
         }
-        let distance = |x: &[T]| {
-            let pairs = x.iter().zip(reference);
-            pairs.map(|(x, r)| (x.to_f64() - r).powi(2)).sum::<f64>().sqrt()
-        };
-        let norm = reference.iter().map(|r| r * r).sum::<f64>().sqrt();
+        let norm =
+            |numbers: &mut dyn Iterator<Item = f64>| numbers.map(|x| x * x).sum::<f64>().sqrt();
+        let distance = |x: &[T]| norm(&mut x.iter().zip(reference).map(|(x, r)| x.to_f64() - r));
         let unfused_distance = Some(distance(unfused)).filter(|d| d.is_finite()).unwrap_or(0.0);
-        let limit = 2.0 * unfused_distance + (row_tolerance(T::DTYPE) + row_error(row)) * norm;
+        let limit = 2.0 * unfused_distance
+            + row_tolerance(T::DTYPE) * norm(&mut reference.iter().copied())
+            + norm(&mut (0..reference.len()).map(|j| slack_of(row * chunk + j)));
         let error = distance(out);
         if error > limit {
             return Err(Mismatch::Row { row, error, limit });
@@ -160,6 +195,16 @@ pub fn check_output<T: Element>(
         }
     }
     Ok(deviation)
+}
+
+/// A number of the reference, infinite where T does not reach as far.
+fn within<T: Element>(x: f64) -> f64 {
+    let rounded = T::from_f64(x).to_f64();
+    if rounded.is_infinite() { rounded } else { x }
+}
+
+fn difference(found: f64, expected: f64) -> f64 {
+    if found == expected { 0.0 } else { (found - expected).abs() }
 }
 
 /// Checks log-sum-exps: within 1e-4 and 4 units in the last place (f64: 1e-12 and 4 units), and
@@ -176,8 +221,7 @@ pub fn check_lse<A: Element>(out: &[A], reference: &[f64]) -> Result<(), Mismatc
         if A::DTYPE == Dtype::F64 { (1e-12, 2f64.powi(-52)) } else { (1e-4, 2f64.powi(-23)) };
     for (row, (out, &expected)) in out.iter().zip(reference).enumerate() {
         let found = out.to_f64();
-        let rounded = A::from_f64(expected).to_f64();
-        let expected = if rounded.is_finite() { expected } else { rounded };
+        let expected = within::<A>(expected);
         let limit = if expected.is_finite() { absolute + 4.0 * ulp * expected.abs() } else { 0.0 };
         let same = found == expected || found.is_nan() && expected.is_nan();
         // Not so if the difference is NaN.
@@ -192,7 +236,7 @@ pub fn check_lse<A: Element>(out: &[A], reference: &[f64]) -> Result<(), Mismatc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use half::bf16;
+    use half::{bf16, f16};
 
     const COLUMNS: usize = 131_072;
 
@@ -237,12 +281,33 @@ mod tests {
     }
 
     #[test]
-    fn rounding_of_scores_widens_the_limit_of_its_row() {
-        let unfused = Unfused { values: vec![0.5; 4], row_errors: vec![0.0, 0.01] };
+    fn slack_widens_the_limit_of_its_row() {
+        let unfused = Unfused { values: vec![0.5; 4], slack: vec![0.0, 0.0, 0.005, 0.005] };
         let second = check_output(&[0.5f32, 0.5, 0.5, 0.504], &[0.5; 4], &unfused, 2);
         assert!(second.is_ok(), "{second:?}");
         let first = check_output(&[0.5f32, 0.504, 0.5, 0.5], &[0.5; 4], &unfused, 2);
         assert!(matches!(first, Err(Mismatch::Element { row: 0, .. })), "{first:?}");
+    }
+
+    #[test]
+    fn gradients_may_be_off_by_more() {
+        let (reference, unfused) = ([0.5; 2], vec![0.5f32, 0.501].into());
+        let found = [0.5f32, 0.5025];
+        assert!(check_output(&found, &reference, &unfused, 1).is_err());
+        // The row is held to the same limit all the same.
+        let mismatch = check_gradient(&found, &reference, &unfused, 1).unwrap_err();
+        assert!(matches!(mismatch, Mismatch::Row { row: 1, .. }), "{mismatch}");
+        assert!(check_gradient(&found, &reference, &unfused, 2).is_err());
+        assert!(check_gradient(&[0.5f32, 0.502], &reference, &unfused, 1).is_ok());
+    }
+
+    #[test]
+    fn what_the_type_does_not_reach_is_infinite() {
+        let unfused: Unfused<f16> = vec![f16::INFINITY, f16::ONE].into();
+        let reference = [1e5, 1.0];
+        assert!(check_gradient(&[f16::INFINITY, f16::ONE], &reference, &unfused, 2).is_ok());
+        assert!(check_gradient(&[f16::MAX, f16::ONE], &reference, &unfused, 2).is_err());
+        assert!(check_gradient(&[f16::NEG_INFINITY, f16::ONE], &reference, &unfused, 2).is_err());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{SoftmaxCase, Values};
 use crate::random::Random;
 use fused_attention::{
-    Accumulate, Causal, Dtype, Per, Polarity,
+    Accumulate, Dtype, Per, Polarity,
     reference::{
         softmax::{Softmax, SoftmaxProblem},
         tolerance::Unfused,
@@ -128,17 +128,8 @@ impl<T: Accumulate> Data<T> {
             index.into_iter().map(|i| values[i].clamp(0, columns as i32) as usize).collect()
         });
         let additive = |matrix, i, j| added.as_ref().map_or(0.0, |added| added[at(matrix, i, j)]);
-        // In the reference only a causal mask moves the diagonal to the top left.
-        let top_left = case.causal.is_none() && case.diagonal == Causal::TopLeft;
-        let (left, right) = case.window.unwrap_or((-1, -1));
-        let beyond = |i: usize, j: usize| {
-            let past_diagonal = j as i64 - i as i64;
-            left >= 0 && -past_diagonal > left || right >= 0 && past_diagonal > right
-        };
-        let excluded = |matrix, i, j| {
-            hidden.as_ref().is_some_and(|hidden| hidden[at(matrix, i, j)])
-                || top_left && beyond(i, j)
-        };
+        let excluded =
+            |matrix, i, j| hidden.as_ref().is_some_and(|hidden| hidden[at(matrix, i, j)]);
         let length = |matrix: usize, i: usize| {
             lengths.as_ref().map_or(columns, |lengths| lengths[matrix * rows + i])
         };
@@ -147,13 +138,11 @@ impl<T: Accumulate> Data<T> {
             if T::DTYPE == Dtype::F64 { case.scale } else { f64::from(case.scale as f32) };
         problem.window = case.window.unwrap_or((-1, -1));
         problem.causal = case.causal;
-        if top_left {
-            problem.window = (-1, -1);
-        }
+        problem.diagonal = case.diagonal;
         if case.additive.is_some() {
             problem.additive = Some(&additive);
         }
-        if case.bytes.is_some() || top_left {
+        if case.bytes.is_some() {
             problem.excluded = Some(&excluded);
         }
         if case.lengths.is_some() {

@@ -72,6 +72,8 @@ fn windows_count_from_the_diagonal() {
     assert_eq!(visible(&window), [".##..", "..##.", "...##"]);
     let window = SoftmaxProblem { window: (-1, 1), ..window };
     assert_eq!(visible(&window), ["####.", "#####", "#####"]);
+    let top_left = SoftmaxProblem { window: (1, 0), diagonal: Causal::TopLeft, ..window };
+    assert_eq!(visible(&top_left), ["#....", "##...", ".##.."]);
     let window = SoftmaxProblem { window: (0, 9), causal: Some(Causal::TopLeft), ..window };
     assert_eq!(visible(&window), ["#....", ".#...", "..#.."]);
     let window = SoftmaxProblem { window: (1 << 40, -1), causal: None, ..window };
