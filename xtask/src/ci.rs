@@ -1,6 +1,6 @@
 //! `cargo xtask ci`: what continuous integration checks, in its order.
 
-use crate::{build_ptx, check_ptx, setup, workspace::root};
+use crate::{build_ptx, check_ptx, header, setup, workspace::root};
 use anyhow::{Context, Result, ensure};
 use std::{env, process::Command, time::Instant};
 
@@ -12,6 +12,10 @@ pub(crate) fn run() -> Result<()> {
     })?;
     step("documentation", || {
         cargo(&["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
+    })?;
+    step("the C header", || {
+        header::run(true)?;
+        header::compile()
     })?;
     step("tools", || setup::run(false))?;
     step("prebuilt kernels", || build_ptx::run(true))?;

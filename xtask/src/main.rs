@@ -5,6 +5,7 @@ mod bundle;
 mod check_ptx;
 mod ci;
 mod device_crates;
+mod header;
 mod help;
 mod manifest;
 mod resources;
@@ -44,6 +45,12 @@ enum Task {
         #[arg(long)]
         debian: bool,
     },
+    /// Write the header of the C interface
+    Header {
+        /// Write nothing: fail if the header is not what the source gives
+        #[arg(long)]
+        check: bool,
+    },
     /// Collect tests, benchmarks and examples in `bundle/`, for a GPU machine without Rust
     Bundle,
     /// Run what continuous integration runs
@@ -57,6 +64,7 @@ fn main() -> ExitCode {
         Task::BuildPtx { check } => build_ptx::run(check),
         Task::CheckPtx { bless } => check_ptx::run(bless),
         Task::Setup { debian } => setup::run(debian),
+        Task::Header { check } => header::run(check),
         Task::Bundle => bundle::run(),
         Task::Ci => ci::run(),
         Task::ListEntries => build_ptx::list(),

@@ -1,0 +1,146 @@
+//! The types of the C interface, under their names in C.
+
+#![allow(non_camel_case_types, reason = "names of C")]
+
+use fused_attention::Device;
+use std::ffi::c_void;
+
+/// The most dimensions of a tensor.
+pub const FA_MAX_RANK: usize = 8;
+
+/// A GPU, or the emulator. Made by `fa_device_create_..`, destroyed by `fa_device_destroy`; may
+/// be used from any thread, by several at once.
+pub struct fa_device(pub(crate) Device);
+
+/// The type of a tensor's elements.
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum fa_dtype {
+    /// IEEE 754 binary16.
+    F16 = 1,
+    /// 16 bits with the range of f32.
+    Bf16 = 2,
+    /// 32-bit float.
+    F32 = 3,
+    /// 64-bit float.
+    F64 = 4,
+    /// Unsigned byte: masks.
+    U8 = 5,
+    /// Signed 32-bit integer: lengths and indices.
+    I32 = 6,
+}
+
+/// What a nonzero byte of a mask means.
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum fa_polarity {
+    /// Nonzero hides the element (Megatron's convention).
+    Exclude = 1,
+    /// Nonzero shows the element (PyTorch's convention).
+    Keep = 2,
+}
+
+/// What there is one length for.
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum fa_per {
+    /// Each index of x's first dimension: shape [batch].
+    Batch = 1,
+    /// Each row: a shape that broadcasts to x's without the last dimension.
+    Row = 2,
+}
+
+/// The corner of the scores that the diagonal of causal masks and windows goes through.
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum fa_diagonal {
+    /// The last query's diagonal key is the last key.
+    BottomRight = 0,
+    /// The first query's diagonal key is the first key.
+    TopLeft = 1,
+}
+
+/// A tensor in device memory, which stays the caller's. This struct does not grow.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct fa_tensor {
+    /// The address of the element at index 0, on the device.
+    pub pointer: *mut c_void,
+    /// An fa_dtype.
+    pub dtype: u32,
+    /// The number of dimensions, at most FA_MAX_RANK.
+    pub rank: u32,
+    /// The size of each dimension; only the first `rank` are read.
+    pub shape: [i64; FA_MAX_RANK],
+    /// The distance of neighbours in each dimension, in elements, 0 included; only the first
+    /// `rank` are read.
+    pub strides: [i64; FA_MAX_RANK],
+}
+
+/// The options of a softmax over the last dimension: y = softmax(scale * x + mask). The last
+/// dimension holds the keys, the one before it the queries.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct fa_softmax_options {
+    /// sizeof(fa_softmax_options).
+    pub struct_size: usize,
+    /// The number that x is multiplied by.
+    pub scale: f64,
+    /// Nonzero: hide the keys to the right of the diagonal.
+    pub is_causal: u32,
+    /// An fa_diagonal.
+    pub diagonal: u32,
+    /// Nonzero: show only the keys of the window.
+    pub has_window: u32,
+    /// Must be 0.
+    pub reserved: u32,
+    /// How many keys before the diagonal the window shows; negative: all.
+    pub window_left: i64,
+    /// How many keys after the diagonal the window shows; negative: all.
+    pub window_right: i64,
+}
+
+/// What hides parts of rows, beside the options. Null: not given. All that is given applies
+/// together. Masks broadcast to x's shape: sizes of 1, and missing dimensions in front, repeat.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct fa_mask {
+    /// sizeof(fa_mask).
+    pub struct_size: usize,
+    /// A byte for each element.
+    pub bytes: *const fa_tensor,
+    /// A number for each element that is added to the scaled x, of x's type, or f32 for f16 and
+    /// bf16; -inf hides.
+    pub additive: *const fa_tensor,
+    /// i32: how many columns a row sees at most. Values below 0 count as 0, values beyond the row
+    /// as the row's length.
+    pub lengths: *const fa_tensor,
+    /// i32, shape [batch]: which mask of a bank each index of x's first dimension takes; bytes and
+    /// additive have a further dimension in front then. A row whose index is outside of the bank
+    /// becomes NaN.
+    pub bank_index: *const fa_tensor,
+    /// An fa_polarity; read if there are bytes.
+    pub polarity: u32,
+    /// An fa_per; read if there are lengths.
+    pub lengths_per: u32,
+}
+
+/// The tensors of a softmax's forward.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct fa_softmax_forward_tensors {
+    /// sizeof(fa_softmax_forward_tensors).
+    pub struct_size: usize,
+    /// The input, with a stride of 1 in the last dimension.
+    pub x: *const fa_tensor,
+    /// The output: x's shape and type. No other tensor lies between its first byte and its last.
+    pub y: *const fa_tensor,
+    /// Null, or the log-sum-exp of each row: x's shape without the last dimension, contiguous,
+    /// f32, or f64 for f64.
+    pub lse: *const fa_tensor,
+    /// Null, or the scale in device memory, in place of the options': one element, f32, or f64
+    /// for f64.
+    pub scale: *const fa_tensor,
+    /// Null, or what hides parts of rows.
+    pub mask: *const fa_mask,
+}

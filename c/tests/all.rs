@@ -1,0 +1,12 @@
+//! The C interface, through the shared library as its users have it, built with the emulator.
+
+#[path = "../src/abi.rs"]
+#[allow(dead_code, missing_docs)]
+mod abi;
+mod api;
+mod build;
+mod errors;
+mod forward;
+mod header;
+mod mirror;
+mod struct_sizes;

@@ -1,0 +1,139 @@
+//! Tensors of the Rust interface, mirrored in memory of the C interface's emulator.
+
+use crate::{
+    abi::{
+        FA_MAX_RANK, fa_dtype, fa_mask, fa_per, fa_polarity, fa_softmax_forward_tensors, fa_tensor,
+    },
+    api::{Emulator, api},
+};
+use fused_attention::{Dtype, Per, Polarity, RawForward, RawMask, RawTensor};
+use std::{
+    ffi::c_void,
+    ptr::{copy_nonoverlapping, null, null_mut},
+};
+
+/// A tensor with the content, shape, strides and alignment of one that belongs to Rust.
+pub struct Mirrored {
+    pub tensor: fa_tensor,
+    /// Where it is in Rust's memory.
+    original: u64,
+    memory: *mut c_void,
+    first: *mut u8,
+    bytes: usize,
+}
+
+impl Mirrored {
+    /// A mirror of this.
+    pub fn new(device: &Emulator, raw: &RawTensor) -> Self {
+        const ALIGNMENT: u64 = 256;
+        let range = raw.bytes_touched().unwrap();
+        let bytes = (range.end - range.start) as usize;
+        let mut memory = null_mut();
+        let with_margin = bytes + ALIGNMENT as usize;
+        // SAFETY: a handle, and an address to be written.
+        api().check(unsafe {
+            (api().fa_emulator_allocate)(device.handle(), with_margin, &mut memory)
+        });
+        let first = memory.wrapping_byte_add((range.start % ALIGNMENT) as usize).cast::<u8>();
+        // SAFETY: the tensor's bytes, which are the host's, and as much room.
+        unsafe { copy_nonoverlapping(range.start as *const u8, first, bytes) };
+        let pointer = first.wrapping_add((raw.pointer - range.start) as usize).cast();
+        let (mut shape, mut strides) = ([i64::MIN; FA_MAX_RANK], [i64::MIN; FA_MAX_RANK]);
+        shape.iter_mut().zip(&*raw.shape).for_each(|(to, &size)| *to = size as i64);
+        strides[..raw.rank()].copy_from_slice(&raw.strides);
+        let (dtype, rank) = (dtype(raw.dtype) as u32, raw.rank() as u32);
+        let tensor = fa_tensor { pointer, dtype, rank, shape, strides };
+        Mirrored { tensor, original: range.start, memory, first, bytes }
+    }
+
+    /// Copies the content back to Rust's memory.
+    pub fn copy_back(&self) {
+        // SAFETY: as in `new`.
+        unsafe { copy_nonoverlapping(self.first, self.original as *mut u8, self.bytes) };
+    }
+}
+
+impl Drop for Mirrored {
+    fn drop(&mut self) {
+        // SAFETY: from `new`; every call has ended.
+        unsafe { (api().fa_emulator_free)(self.memory) };
+    }
+}
+
+fn dtype(dtype: Dtype) -> fa_dtype {
+    match dtype {
+        Dtype::F16 => fa_dtype::F16,
+        Dtype::Bf16 => fa_dtype::Bf16,
+        Dtype::F32 => fa_dtype::F32,
+        Dtype::F64 => fa_dtype::F64,
+        Dtype::U8 => fa_dtype::U8,
+        Dtype::I32 => fa_dtype::I32,
+        other => panic!("{other} is not in the interface"),
+    }
+}
+
+/// A mask, and the tensors that it points to.
+pub struct MirroredMask {
+    pub mask: fa_mask,
+    _tensors: [Option<Box<Mirrored>>; 4],
+}
+
+impl MirroredMask {
+    /// A mirror of this.
+    pub fn new(device: &Emulator, mask: &RawMask) -> Self {
+        let RawMask { bytes, additive, lengths, bank_index } = mask;
+        let bytes_and_lengths = (bytes.map(|(raw, _)| raw), lengths.map(|(raw, _)| raw));
+        let all = [bytes_and_lengths.0, *additive, bytes_and_lengths.1, *bank_index];
+        let tensors = all.map(|raw| raw.map(|raw| Box::new(Mirrored::new(device, &raw))));
+        let [bytes, additive, lengths, bank_index] = tensors.each_ref().map(pointer);
+        let polarity = mask.bytes.map_or(0, |(_, polarity)| match polarity {
+            Polarity::Exclude => fa_polarity::Exclude as u32,
+            Polarity::Keep => fa_polarity::Keep as u32,
+        });
+        let lengths_per = mask.lengths.map_or(0, |(_, per)| match per {
+            Per::Batch => fa_per::Batch as u32,
+            Per::Row => fa_per::Row as u32,
+        });
+        let struct_size = size_of::<fa_mask>();
+        let mask =
+            fa_mask { struct_size, bytes, additive, lengths, bank_index, polarity, lengths_per };
+        MirroredMask { mask, _tensors: tensors }
+    }
+}
+
+/// The structs of a forward call, and the tensors that they point to.
+pub struct MirroredForward {
+    pub tensors: fa_softmax_forward_tensors,
+    outputs: [Option<Box<Mirrored>>; 2],
+    _inputs: [Option<Box<Mirrored>>; 2],
+    _mask: Box<MirroredMask>,
+}
+
+impl MirroredForward {
+    /// A mirror of this call.
+    pub fn new(device: &Emulator, call: &RawForward) -> Self {
+        let mirror = |raw: RawTensor| Box::new(Mirrored::new(device, &raw));
+        let RawForward { x, y, lse, scale, mask } = *call;
+        let (outputs, inputs) = ([Some(y), lse], [Some(x), scale]);
+        let (outputs, inputs) = (outputs.map(|o| o.map(mirror)), inputs.map(|i| i.map(mirror)));
+        let mask = Box::new(MirroredMask::new(device, &mask));
+        let tensors = fa_softmax_forward_tensors {
+            struct_size: size_of::<fa_softmax_forward_tensors>(),
+            x: pointer(&inputs[0]),
+            y: pointer(&outputs[0]),
+            lse: pointer(&outputs[1]),
+            scale: pointer(&inputs[1]),
+            mask: &mask.mask,
+        };
+        MirroredForward { tensors, outputs, _inputs: inputs, _mask: mask }
+    }
+
+    /// Copies the outputs back to Rust's memory.
+    pub fn copy_back(&self) {
+        self.outputs.iter().flatten().for_each(|output| output.copy_back());
+    }
+}
+
+fn pointer(tensor: &Option<Box<Mirrored>>) -> *const fa_tensor {
+    tensor.as_ref().map_or(null(), |mirrored| &mirrored.tensor)
+}
