@@ -1,5 +1,6 @@
 //! Scaled masked softmax.
 
+mod backward;
 mod empty;
 mod errors;
 mod extreme_forms;

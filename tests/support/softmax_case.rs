@@ -1,10 +1,13 @@
 //! Softmax problems as data, made from a seed.
 
+mod backward;
 mod data;
 mod masks;
 mod solved;
+mod uploaded;
 
 pub use self::{
+    backward::{BackwardCase, InPlace, SOURCES, SolvedBackward},
     masks::{AdditiveMask, Bank, ByteMask, Lengths, Values},
     solved::{Output, SolvedCase},
 };

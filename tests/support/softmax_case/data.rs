@@ -101,7 +101,7 @@ impl<T: Accumulate> Data<T> {
         self.with_problem(case, &x, |problem| problem.solve_unfused())
     }
 
-    fn with_problem<R>(
+    pub fn with_problem<R>(
         &self,
         case: &SoftmaxCase,
         x: &[f64],
@@ -167,7 +167,7 @@ impl<T: Accumulate> Data<T> {
     }
 }
 
-fn draw(random: &mut Random, values: Values) -> f64 {
+pub(super) fn draw(random: &mut Random, values: Values) -> f64 {
     match values {
         Values::Normal => random.normal(),
         Values::Scaled(factor) => random.normal() * factor,

@@ -1,10 +1,9 @@
 //! Softmax problems with their numbers: run on a device, compared with the reference.
 
-use super::{Bank, Lengths, SoftmaxCase, data::Data};
+use super::{SoftmaxCase, data::Data};
 use crate::placement::{Placed, Placement};
 use fused_attention::{
-    Accumulate, BankIndex, Device, Element, Mask, Per, Polarity, RowLengths, Scalar,
-    ScaledMaskedSoftmax, SoftmaxInputs, Tensor,
+    Accumulate, Device, Element, ScaledMaskedSoftmax, SoftmaxInputs, Tensor,
     reference::{
         softmax::Softmax,
         tolerance::{Unfused, check_lse, check_output},
@@ -106,90 +105,12 @@ impl<T: Accumulate> SolvedCase<T> {
         y: &Tensor<T>,
         lse: &Tensor<T::Accumulator>,
     ) -> fused_attention::Result<()> {
-        let (case, data) = (&self.case, &self.data);
-        let scale = device.upload(&[T::Accumulator::from_f64(case.scale)], &[1])?;
-        let mut bytes = None;
-        if let (Some(mask), Some(values)) = (&case.bytes, &data.bytes) {
-            let tensor = self.place(device, mask.placement, values, &mask.shape, 0xa5)?;
-            bytes = Some((self.expand(mask.expanded, tensor)?, mask.polarity));
-        }
-        let (mut additive, mut wide_additive) = (None, None);
-        if let (Some(mask), Some(values)) = (&case.additive, &data.additive) {
-            if mask.is_f32(T::DTYPE) {
-                let values: Vec<f32> = values.iter().map(|&v| v as f32).collect();
-                let tensor = self.place(device, mask.placement, &values, &mask.shape, f32::NAN)?;
-                wide_additive = Some(self.expand(mask.expanded, tensor)?);
-            } else {
-                let values: Vec<T> = values.iter().map(|&v| T::from_f64(v)).collect();
-                let nan = T::from_f64(f64::NAN);
-                let tensor = self.place(device, mask.placement, &values, &mask.shape, nan)?;
-                additive = Some(self.expand(mask.expanded, tensor)?);
+        self.data.with_mask(&self.case, device, |mask, scale| {
+            let mut inputs = SoftmaxInputs::new(x).mask(mask);
+            if let Some(scale) = scale {
+                inputs = inputs.scale(scale);
             }
-        }
-        let lengths = match (&case.lengths, &data.lengths) {
-            (Some(lengths), Some((values, shape))) => Some(match lengths {
-                Lengths { on_device: true, per, .. } => {
-                    RowLengths::on_device(device.upload(values, shape)?, *per)
-                }
-                Lengths { per: Per::Batch, .. } => RowLengths::per_batch(device, values)?,
-                Lengths { per: Per::Row, .. } => RowLengths::per_row(device, values, shape)?,
-            }),
-            _ => None,
-        };
-        let index = match (&case.bank, &data.bank_index) {
-            (Some(Bank { on_device: true, .. }), Some(index)) => {
-                Some(BankIndex::on_device(device.upload(index, &[index.len()])?))
-            }
-            (Some(_), Some(index)) => Some(BankIndex::per_batch(device, index)?),
-            _ => None,
-        };
-        let mut mask = match &bytes {
-            Some((bytes, Polarity::Keep)) => Mask::keep(bytes),
-            Some((bytes, Polarity::Exclude)) => Mask::exclude(bytes),
-            None => Mask::none(),
-        };
-        if let Some(additive) = &additive {
-            mask = mask.and_additive(additive);
-        }
-        if let Some(additive) = &wide_additive {
-            mask = mask.and_additive(additive);
-        }
-        if let Some(lengths) = &lengths {
-            mask = mask.lengths(lengths);
-        }
-        if let Some(index) = &index {
-            mask = mask.from_bank(index);
-        }
-        let mut inputs = SoftmaxInputs::new(x).mask(mask);
-        if case.scale_on_device {
-            inputs = inputs.scale(&scale);
-        }
-        options.forward_into(&device.default_stream(), inputs, y, Some(lse))
-    }
-
-    fn place<M: Scalar>(
-        &self,
-        device: &Device,
-        placement: Placement,
-        values: &[M],
-        shape: &[usize],
-        gap: M,
-    ) -> fused_attention::Result<Tensor<M>> {
-        Ok(Placed::new(device, placement, values, &self.case.banked(shape), gap)?.tensor)
-    }
-
-    /// The mask repeated to x's shape, beside the bank's dimension.
-    fn expand<M: Scalar>(
-        &self,
-        expanded: bool,
-        mask: Tensor<M>,
-    ) -> fused_attention::Result<Tensor<M>> {
-        if !expanded {
-            return Ok(mask);
-        }
-        let banks = usize::from(self.case.bank.is_some());
-        // Dimensions in front of the mask's own are the library's to add where there is a bank.
-        let missing = if banks == 1 { self.case.shape.len() + 1 - mask.rank() } else { 0 };
-        mask.expand(&self.case.banked(&self.case.shape[missing..]))
+            options.forward_into(&device.default_stream(), inputs, y, Some(lse))
+        })
     }
 }

@@ -1,0 +1,3 @@
+//! The backward of scaled masked softmax.
+
+mod errors;
