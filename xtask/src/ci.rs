@@ -1,6 +1,6 @@
 //! `cargo xtask ci`: what continuous integration checks, in its order.
 
-use crate::{build_ptx, check_ptx, header, setup, workspace::root};
+use crate::{build_ptx, check_ptx, header, report, setup, workspace::root};
 use anyhow::{Context, Result, ensure};
 use std::{env, process::Command, time::Instant};
 
@@ -20,6 +20,7 @@ pub(crate) fn run() -> Result<()> {
     step("tools", || setup::run(false))?;
     step("prebuilt kernels", || build_ptx::run(true))?;
     step("resources of the kernels", || check_ptx::run(false))?;
+    step("report", || report::run(true))?;
     step("tests", || cargo(&["test"], &[]))?;
     step("a crate outside of the workspace", || {
         let status = Command::new(root().join("tests/external-crate/check.sh")).status();

@@ -8,6 +8,7 @@ mod device_crates;
 mod header;
 mod help;
 mod manifest;
+mod report;
 mod resources;
 mod setup;
 mod sources;
@@ -53,6 +54,12 @@ enum Task {
     },
     /// Collect tests, benchmarks and examples in `bundle/`, for a GPU machine without Rust
     Bundle,
+    /// Turn the records of measurements into tables and plots, in docs/benchmarks.md
+    Report {
+        /// Write nothing: fail if a file is not what the records give
+        #[arg(long)]
+        check: bool,
+    },
     /// Run what continuous integration runs
     Ci,
     /// List the prebuilt entries
@@ -66,6 +73,7 @@ fn main() -> ExitCode {
         Task::Setup { debian } => setup::run(debian),
         Task::Header { check } => header::run(check),
         Task::Bundle => bundle::run(),
+        Task::Report { check } => report::run(check),
         Task::Ci => ci::run(),
         Task::ListEntries => build_ptx::list(),
     };

@@ -1,0 +1,86 @@
+//! `cargo xtask report`: from records of measurements to tables and plots, and the README's summary.
+//!
+//! The same records give the same bytes, so `--check` can tell whether what is committed is of the
+//! records that are committed.
+
+mod measurements;
+mod page;
+mod plot;
+mod summary;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use crate::workspace::{files_below, read, relative, root};
+use anyhow::{Context, Result, bail};
+use bench_record::Record;
+use measurements::Measurements;
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+const RECORDS: &str = "benches/results";
+const PAGE: &str = "docs/benchmarks.md";
+const README: &str = "README.md";
+const PLOTS: &str = "docs/benchmarks";
+
+/// Writes the page, its plots and the README's part; with `check` only compares.
+pub(crate) fn run(check: bool) -> Result<()> {
+    let records = read_records(&root().join(RECORDS))?;
+    let mut files = files(&records)?;
+    let readme = summary::insert(&read(&root().join(README))?, &Measurements::by_card(&records))?;
+    files.insert(PathBuf::from(README), readme.into_bytes());
+    let plots = root().join(PLOTS);
+    let present = if plots.exists() { files_below(&plots)? } else { Vec::new() };
+    let superfluous: Vec<&PathBuf> =
+        present.iter().filter(|path| !files.contains_key(Path::new(&relative(path)))).collect();
+    if check {
+        let stale = |(path, bytes): &(&PathBuf, &Vec<u8>)| {
+            fs::read(root().join(path)).map_or(true, |found| found != **bytes)
+        };
+        let stale = files.iter().filter(stale).map(|(path, _)| path.display().to_string());
+        let stale: Vec<_> = stale.chain(superfluous.iter().map(|path| relative(path))).collect();
+        if !stale.is_empty() {
+            bail!("not what the records give: {}; run `cargo xtask report`", stale.join(", "));
+        }
+        println!("{PAGE} is what {} records give", records.len());
+        return Ok(());
+    }
+    fs::create_dir_all(&plots)?;
+    for path in superfluous {
+        fs::remove_file(path)?;
+    }
+    for (path, bytes) in &files {
+        let path = root().join(path);
+        fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
+        println!("{}", relative(&path));
+    }
+    Ok(())
+}
+
+/// Every record in a folder, by its file's name.
+fn read_records(folder: &Path) -> Result<BTreeMap<String, Record>> {
+    let json = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "json");
+    let files = files_below(folder)?.into_iter().filter(json);
+    files
+        .map(|path| {
+            let record = Record::read(&path).with_context(|| relative(&path))?;
+            Ok((relative(&path), record))
+        })
+        .collect()
+}
+
+/// The page and its plots, by their path in the workspace.
+fn files(records: &BTreeMap<String, Record>) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
+    let page = page::write(records, &Measurements::by_card(records));
+    let mut files = BTreeMap::from([(PathBuf::from(PAGE), page.text.into_bytes())]);
+    for plot in &page.plots {
+        let svg = plot.svg()?;
+        let path = Path::new(PLOTS).join(&plot.name);
+        files.insert(path.with_extension("png"), plot::png(&svg)?);
+        files.insert(path.with_extension("svg"), svg.into_bytes());
+    }
+    Ok(files)
+}

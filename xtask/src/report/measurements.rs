@@ -1,0 +1,113 @@
+//! Which measurements a page tells: of each problem the latest, card by card.
+
+use bench_record::{Cell, Record};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Implementations that are not another library.
+const OWN: [&str; 4] = ["ours", "copy", "unmasked", "host"];
+
+/// The latest measurements on a card.
+#[derive(Debug, Default)]
+pub(super) struct Measurements {
+    cells: BTreeMap<Key, Cell>,
+}
+
+/// What is measured: only the latest of a key counts.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    benchmark: Kind,
+    direction: String,
+    dtype: String,
+    mask: String,
+    columns: u64,
+    /// The heads, in problems of whole attention scores.
+    classic: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// Beside a copy only.
+    Copy,
+    /// Beside other libraries.
+    Peers,
+    /// Host time.
+    Launch,
+    /// First uses.
+    FirstUse,
+}
+
+/// The heads of scores of 32 batch entries and square matrices.
+pub(super) fn classic_heads(cell: &Cell) -> Option<u64> {
+    match *cell.shape {
+        [32, heads @ (12 | 16), queries, columns] if queries == columns => Some(heads),
+        _ => None,
+    }
+}
+
+impl Measurements {
+    /// Of all records, by the card's name.
+    pub fn by_card(records: &BTreeMap<String, Record>) -> BTreeMap<String, Measurements> {
+        let mut by_date: Vec<&Record> = records.values().collect();
+        by_date.sort_by(|a, b| a.date.cmp(&b.date));
+        let mut cards = BTreeMap::<String, Measurements>::new();
+        for record in by_date {
+            let card = record.card.split(',').next().unwrap_or_default().trim().to_owned();
+            let measurements = cards.entry(card).or_default();
+            for cell in &record.cells {
+                measurements.cells.insert(key(record, cell), cell.clone());
+            }
+        }
+        cards
+    }
+
+    /// Problems beside a copy, in order of their columns: what `wanted` says.
+    pub fn beside_copy(&self, wanted: impl Fn(&Cell) -> bool) -> Vec<&Cell> {
+        self.of_kind(Kind::Copy).filter(|cell| wanted(cell)).collect()
+    }
+
+    /// Problems beside other libraries.
+    pub fn beside_peers(&self, wanted: impl Fn(&Cell) -> bool) -> Vec<&Cell> {
+        self.of_kind(Kind::Peers).filter(|cell| wanted(cell)).collect()
+    }
+
+    /// Host time of calls.
+    pub fn launches(&self) -> Vec<&Cell> {
+        self.of_kind(Kind::Launch).collect()
+    }
+
+    /// First uses of entries.
+    pub fn first_uses(&self) -> Vec<&Cell> {
+        self.of_kind(Kind::FirstUse).collect()
+    }
+
+    fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Cell> {
+        self.cells.iter().filter(move |(key, _)| key.benchmark == kind).map(|(_, cell)| cell)
+    }
+}
+
+/// The names of other libraries' implementations in these cells.
+pub(super) fn peers(cells: &[&Cell]) -> Vec<String> {
+    let names: BTreeSet<&String> = cells.iter().flat_map(|cell| cell.microseconds.keys()).collect();
+    names.into_iter().filter(|name| is_peer(name)).cloned().collect()
+}
+
+fn is_peer(name: &str) -> bool {
+    !OWN.contains(&name)
+}
+
+fn key(record: &Record, cell: &Cell) -> Key {
+    let benchmark = match record.benchmark.as_str() {
+        "launch overhead" => Kind::Launch,
+        "first use" => Kind::FirstUse,
+        _ if cell.microseconds.keys().any(|name| is_peer(name)) => Kind::Peers,
+        _ => Kind::Copy,
+    };
+    Key {
+        benchmark,
+        direction: cell.direction.clone(),
+        dtype: cell.dtype.clone(),
+        mask: cell.mask.clone(),
+        columns: cell.columns,
+        classic: classic_heads(cell),
+    }
+}

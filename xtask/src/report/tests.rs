@@ -1,0 +1,142 @@
+//! Reports of records made up.
+
+use super::{Measurements, files, summary};
+use bench_record::{Cell, Record};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+fn cell(direction: &str, dtype: &str, mask: &str, columns: u64, times: &[(&str, f64)]) -> Cell {
+    let rounds = |&(name, time): &(&str, f64)| (name.to_owned(), vec![time, time * 1.1, time]);
+    Cell {
+        direction: direction.into(),
+        dtype: dtype.into(),
+        rows: 1000,
+        columns,
+        shape: vec![],
+        mask: mask.into(),
+        tile: Some("warp4".into()),
+        bytes: 4000 * columns,
+        checked_error: Some(0.001),
+        peak_bytes: BTreeMap::new(),
+        microseconds: times.iter().map(rounds).collect(),
+    }
+}
+
+fn record(date: &str, benchmark: &str, cells: Vec<Cell>) -> Record {
+    Record {
+        benchmark: benchmark.into(),
+        card: "Card X, 580.1, 1980 MHz".into(),
+        date: date.into(),
+        command: "softmax_rounds".into(),
+        versions: BTreeMap::new(),
+        cells,
+    }
+}
+
+fn records() -> BTreeMap<String, Record> {
+    let lengths = [512, 1024, 2000, 2048]
+        .map(|columns| cell("forward", "bf16", "none", columns, &[("ours", 10.0), ("copy", 9.5)]));
+    let causal =
+        cell("forward", "bf16", "causal", 4096, &[("ours", 6.0), ("copy", 5.7), ("unmasked", 8.0)]);
+    let classic = Cell {
+        shape: vec![32, 12, 512, 512],
+        peak_bytes: [("ours".to_owned(), 2_500_000_000)].into(),
+        ..cell("forward", "f16", "heads", 512, &[("ours", 100.0), ("copy", 95.0)])
+    };
+    let peers = [1024, 4096].map(|columns| {
+        let times = [("ours", 10.0), ("copy", 9.7), ("quack", 10.5), ("torch", 70.0)];
+        cell("backward", "bf16", "none", columns, &times)
+    });
+    let launch = cell("forward", "f32", "none", 64, &[("host", 3.2)]);
+    let first = cell("forward", "f32", "none", 64, &[("load", 9000.0), ("first call", 80.0)]);
+    let softmax = [lengths.to_vec(), vec![causal, classic]].concat();
+    [
+        ("benches/results/a.json", record("2026-01-02", "softmax", softmax)),
+        ("benches/results/b.json", record("2026-01-01", "peers", peers.to_vec())),
+        ("benches/results/c.json", record("2026-01-01", "launch overhead", vec![launch])),
+        ("benches/results/d.json", record("2026-01-01", "first use", vec![first])),
+    ]
+    .map(|(path, record)| (path.to_owned(), record))
+    .into()
+}
+
+fn text(files: &BTreeMap<PathBuf, Vec<u8>>) -> String {
+    String::from_utf8(files[Path::new(super::PAGE)].clone()).unwrap()
+}
+
+#[test]
+fn the_same_records_give_the_same_bytes() {
+    let first = files(&records()).unwrap();
+    assert!(first == files(&records()).unwrap());
+    let names: Vec<String> = first.keys().map(|path| path.display().to_string()).collect();
+    let expected = [
+        "docs/benchmarks/card-x-backward-peers-none-bf16.png",
+        "docs/benchmarks/card-x-backward-peers-none-bf16.svg",
+        "docs/benchmarks/card-x-forward-share-of-copy.png",
+        "docs/benchmarks/card-x-forward-share-of-copy.svg",
+        "docs/benchmarks.md",
+    ];
+    assert_eq!(names, expected);
+    for (path, bytes) in &first {
+        let begin: &[u8] = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("png") => b"\x89PNG",
+            Some("svg") => b"<svg ",
+            _ => b"# Benchmarks",
+        };
+        assert!(bytes.starts_with(begin), "{}", path.display());
+    }
+}
+
+#[test]
+fn the_page_tells_what_was_measured() {
+    let text = text(&files(&records()).unwrap());
+    for line in [
+        "## Card X",
+        "| 1024 | 0.950 |",
+        "The same for lengths that are no power of two.",
+        "| 2000 | 0.950 |",
+        // Causal: share of a copy, and of the time without the mask.
+        "| 4096 | 0.950 |",
+        "| 4096 | 0.750 |",
+        "| 32 x 12 x 512 x 512 | 0.950 (0.950 .. 0.950) | 0.02 | 2.50 |",
+        "Backward, from probabilities, mask: none, bf16.",
+        "| 1000 x 1024 | 0.41 | 1.050 (1.050 .. 1.050) | 7.000 (7.000 .. 7.000) |",
+        "| geometric mean, 512 to 131072 columns |  | 1.050 | 7.000 |",
+        "| forward | 3.200 (3.200 .. 3.520) |",
+        "| forward of 64 columns, f32, mask: none | warp4 | 9.0 | 0.1 |",
+        "| [b.json](../benches/results/b.json) | Card X, 580.1, 1980 MHz | 2026-01-01 | `softmax_rounds` |",
+    ] {
+        assert!(text.lines().any(|found| found == line), "no {line:?} in\n{text}");
+    }
+}
+
+#[test]
+fn the_latest_measurement_counts() {
+    let mut records = records();
+    let better = cell("forward", "bf16", "none", 1024, &[("ours", 10.0), ("copy", 9.9)]);
+    let later = record("2026-01-03", "softmax", vec![better]);
+    records.insert("benches/results/0.json".to_owned(), later);
+    let text = text(&files(&records).unwrap());
+    assert!(text.contains("\n| 1024 | 0.990 |\n"), "{text}");
+    assert!(text.contains("\n| 2048 | 0.950 |\n"), "{text}");
+}
+
+#[test]
+fn the_readme_shows_a_summary() {
+    let readme = format!("before\n{}old\n{}after\n", summary::BEGIN, summary::END);
+    let cards = Measurements::by_card(&records());
+    let filled = summary::insert(&readme, &cards).unwrap();
+    let rows: Vec<&str> = filled.lines().filter(|line| line.starts_with("| forward")).collect();
+    assert_eq!(
+        rows,
+        [
+            "| forward, bf16 |  | 0.95 | 0.95 | 0.95 |  |  |  |  |  |",
+            "| forward, causal, bf16 |  |  |  |  | 0.95 |  |  |  |  |"
+        ]
+    );
+    assert!(filled.starts_with("before\n") && filled.ends_with("after\n"), "{filled}");
+    assert_eq!(summary::insert(&filled, &cards).unwrap(), filled);
+    assert!(summary::insert("nothing", &cards).is_err());
+}
