@@ -95,7 +95,7 @@ fn measure_together<T: Accumulate>(
     let buffers = Buffers::<T>::for_problems(&gpu.device, problems)?;
     for &problem in problems {
         let case = Case::new(&buffers, problem)?;
-        let preferred = case.tile()?;
+        let preferred = case.explain()?.tile;
         for tile in tile_names() {
             if tile != preferred && !options.all_tiles {
                 continue;

@@ -2,8 +2,8 @@
 
 use crate::{Direction, MaskKind, Problem, Result, data::Repeating, problem::WINDOW};
 use fused_attention::{
-    Accumulate, Causal, Device, Element, Mask, RowLengths, ScaledMaskedSoftmax, SoftmaxInputs,
-    Stream, Tensor,
+    Accumulate, Causal, Device, Element, Explanation, Mask, RowLengths, ScaledMaskedSoftmax,
+    SoftmaxInputs, Stream, Tensor,
     reference::{softmax::SoftmaxProblem, tolerance::check_output},
 };
 
@@ -129,12 +129,12 @@ impl<'a, T: Accumulate> Case<'a, T> {
         Ok(softmax.explain(self.inputs(), &self.y).is_ok().then_some(softmax))
     }
 
-    /// The name of the tile that runs the problem.
+    /// Which kernel runs the problem, and why.
     ///
     /// # Errors
     /// None can.
-    pub fn tile(&self) -> Result<&'static str> {
-        Ok(self.softmax.explain(self.inputs(), &self.y)?.tile)
+    pub fn explain(&self) -> Result<Explanation> {
+        Ok(self.softmax.explain(self.inputs(), &self.y)?)
     }
 
     /// Enqueues the problem.
