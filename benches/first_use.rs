@@ -146,7 +146,7 @@ fn measure_of<T: Accumulate>(problem: Problem) -> Result<()> {
     let buffers = Buffers::<T>::for_problems(&gpu.device, &[problem])?;
     let case = Case::new(&buffers, problem)?;
     gpu.stream.synchronize()?;
-    let explanation = case.explain()?;
+    let explanation = case.explain(&case.softmax)?;
     let microseconds = |time: Duration| time.as_secs_f64() * 1e6;
     let start = Instant::now();
     gpu.device.prepare(&[explanation.kernel])?;

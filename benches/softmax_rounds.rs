@@ -77,10 +77,11 @@ fn measure<T: Accumulate>(
     for Problem { direction, element, shape, mask } in too_large {
         println!("{direction:20} {element:5} {shape:?} {mask}: not enough memory");
     }
-    if Buffers::<T>::bytes_for(&fitting) <= memory {
-        return measure_together::<T>(gpu, options, &fitting, record);
-    }
-    fitting
+    // Of a quarter each, the largest tensors, masks and copies of different problems fit together.
+    let (small, large): (Vec<_>, Vec<_>) =
+        fitting.into_iter().partition(|&problem| Buffers::<T>::bytes_for(&[problem]) <= memory / 4);
+    measure_together::<T>(gpu, options, &small, record)?;
+    large
         .into_iter()
         .try_for_each(|problem| measure_together::<T>(gpu, options, &[problem], record))
 }
@@ -92,15 +93,18 @@ fn measure_together<T: Accumulate>(
     problems: &[Problem],
     record: &mut Record,
 ) -> Result<()> {
+    if problems.is_empty() {
+        return Ok(());
+    }
     let buffers = Buffers::<T>::for_problems(&gpu.device, problems)?;
     for &problem in problems {
         let case = Case::new(&buffers, problem)?;
-        let preferred = case.explain()?.tile;
-        for tile in tile_names() {
-            if tile != preferred && !options.all_tiles {
-                continue;
-            }
-            let Some(softmax) = case.with_tile(tile)? else { continue };
+        let preferred = case.explain(&case.softmax)?.tile;
+        let others = tile_names().filter(|&tile| options.all_tiles && tile != preferred);
+        let others = others.map(|tile| Ok((tile, case.with_tile(tile)?)));
+        let others: Vec<_> = others.collect::<Result<_>>()?;
+        for (tile, softmax) in [(preferred, Some(case.softmax))].into_iter().chain(others) {
+            let Some(softmax) = softmax else { continue };
             let cell = rounds(gpu, options, &case, &softmax, tile)?;
             print(&problem, &cell);
             record.cells.push(cell);

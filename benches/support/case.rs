@@ -2,9 +2,12 @@
 
 use crate::{Direction, MaskKind, Problem, Result, data::Repeating, problem::WINDOW};
 use fused_attention::{
-    Accumulate, Causal, Device, Element, Explanation, Mask, RowLengths, ScaledMaskedSoftmax,
-    SoftmaxInputs, Stream, Tensor,
-    reference::{softmax::SoftmaxProblem, tolerance::check_output},
+    Accumulate, Causal, Device, Element, Explanation, GradientInputs, Mask, RowLengths,
+    ScaledMaskedSoftmax, SoftmaxInputs, Stream, Tensor,
+    reference::{
+        softmax::{Saved, SoftmaxProblem},
+        tolerance::{check_gradient, check_output},
+    },
 };
 
 /// What scores are multiplied by.
@@ -16,6 +19,8 @@ const CHECKED_ROWS: usize = 7;
 /// Device memory for problems, one after the other.
 pub struct Buffers<T: Accumulate> {
     scores: Repeating<T>,
+    /// Gradients of probabilities.
+    gradients: Repeating<T>,
     excluded: Repeating<u8>,
     /// Tensors of x's size, one after the other.
     elements: Tensor<T>,
@@ -35,7 +40,8 @@ impl<T: Accumulate> Buffers<T> {
         let tensor_stride = tensor_stride(problems);
         let buffers = Buffers {
             scores: Repeating::normal(1),
-            excluded: Repeating::ones(2, 1.0 / 3.0),
+            gradients: Repeating::normal(2),
+            excluded: Repeating::ones(3, 1.0 / 3.0),
             elements: device.empty(&[tensor_stride * most(problems, Problem::tensors)])?,
             tensor_stride,
             bytes: device.empty(&[most(problems, Problem::mask_bytes)])?,
@@ -74,8 +80,12 @@ pub struct Case<'a, T: Accumulate> {
     /// Its options.
     pub softmax: ScaledMaskedSoftmax,
     buffers: &'a Buffers<T>,
-    x: Tensor<T>,
-    y: Tensor<T>,
+    /// Scores, or probabilities.
+    source: Tensor<T>,
+    /// Probabilities, or the gradient of scores.
+    output: Tensor<T>,
+    /// Of the probabilities, in a backward.
+    gradient: Option<Tensor<T>>,
     excluded: Option<Tensor<u8>>,
     lengths: Option<RowLengths>,
 }
@@ -86,9 +96,6 @@ impl<'a, T: Accumulate> Case<'a, T> {
     /// # Errors
     /// They were not.
     pub fn new(buffers: &'a Buffers<T>, problem: Problem) -> Result<Self> {
-        if problem.direction != Direction::Forward {
-            return Err("only the forward is there".into());
-        }
         let device = buffers.bytes.device();
         let view = |number: usize| {
             let start = number * buffers.tensor_stride;
@@ -107,16 +114,28 @@ impl<'a, T: Accumulate> Case<'a, T> {
             MaskKind::Window => softmax.window(WINDOW as i64, 0),
             _ => softmax,
         };
+        let is_backward = problem.direction != Direction::Forward;
         let case = Case {
             problem,
             softmax,
             buffers,
-            x: view(0)?,
-            y: view(1)?,
+            source: view(0)?,
+            output: view(1)?,
+            gradient: is_backward.then(|| view(2)).transpose()?,
             excluded: excluded.transpose()?,
             lengths: lengths.transpose()?,
         };
-        buffers.scores.fill(&case.x)?;
+        if problem.direction == Direction::Backward {
+            // The scores are only needed for the probabilities.
+            let scores = SoftmaxInputs::new(&case.output).mask(case.mask());
+            buffers.scores.fill(&case.output)?;
+            softmax.forward_into(&device.default_stream(), scores, &case.source, None)?;
+        } else {
+            buffers.scores.fill(&case.source)?;
+        }
+        if let Some(gradient) = &case.gradient {
+            buffers.gradients.fill(gradient)?;
+        }
         Ok(case)
     }
 
@@ -126,15 +145,18 @@ impl<'a, T: Accumulate> Case<'a, T> {
     /// There is no such tile.
     pub fn with_tile(&self, tile: &str) -> Result<Option<ScaledMaskedSoftmax>> {
         let softmax = self.softmax.with_tile(tile)?;
-        Ok(softmax.explain(self.inputs(), &self.y).is_ok().then_some(softmax))
+        Ok(self.explain(&softmax).is_ok().then_some(softmax))
     }
 
     /// Which kernel runs the problem, and why.
     ///
     /// # Errors
     /// None can.
-    pub fn explain(&self) -> Result<Explanation> {
-        Ok(self.softmax.explain(self.inputs(), &self.y)?)
+    pub fn explain(&self, softmax: &ScaledMaskedSoftmax) -> Result<Explanation> {
+        Ok(match self.gradients(self.mask()) {
+            Some(inputs) => softmax.explain_backward(inputs, &self.output)?,
+            None => softmax.explain(self.scores(self.mask()), &self.output)?,
+        })
     }
 
     /// Enqueues the problem.
@@ -142,7 +164,7 @@ impl<'a, T: Accumulate> Case<'a, T> {
     /// # Errors
     /// The library refuses it.
     pub fn run(&self, softmax: &ScaledMaskedSoftmax, stream: &Stream) -> Result<()> {
-        Ok(softmax.forward_into(stream, self.inputs(), &self.y, None)?)
+        self.run_masked(softmax, self.mask(), stream)
     }
 
     /// Enqueues the problem without its mask.
@@ -150,8 +172,20 @@ impl<'a, T: Accumulate> Case<'a, T> {
     /// # Errors
     /// The library refuses it.
     pub fn run_unmasked(&self, stream: &Stream) -> Result<()> {
-        let softmax = ScaledMaskedSoftmax::new(SCALE);
-        Ok(softmax.forward_into(stream, SoftmaxInputs::new(&self.x), &self.y, None)?)
+        self.run_masked(&ScaledMaskedSoftmax::new(SCALE), Mask::none(), stream)
+    }
+
+    fn run_masked(
+        &self,
+        softmax: &ScaledMaskedSoftmax,
+        mask: Mask<'_>,
+        stream: &Stream,
+    ) -> Result<()> {
+        match self.gradients(mask) {
+            Some(inputs) => softmax.backward_into(stream, inputs, &self.output)?,
+            None => softmax.forward_into(stream, self.scores(mask), &self.output, None)?,
+        }
+        Ok(())
     }
 
     /// From where to where a copy of as many bytes as the problem moves goes, and how many it
@@ -167,13 +201,27 @@ impl<'a, T: Accumulate> Case<'a, T> {
             + self.problem.mask_bytes()
     }
 
-    fn inputs(&self) -> SoftmaxInputs<'_, T> {
+    /// What a forward reads.
+    fn scores<'b>(&'b self, mask: Mask<'b>) -> SoftmaxInputs<'b, T> {
+        SoftmaxInputs::new(&self.source).mask(mask)
+    }
+
+    /// What a backward reads; None if the problem is none.
+    fn gradients<'b>(&'b self, mask: Mask<'b>) -> Option<GradientInputs<'b, T>> {
+        let gradient = self.gradient.as_ref()?;
+        let inputs = match self.problem.direction {
+            Direction::BackwardFromScores => GradientInputs::from_scores(&self.source, gradient),
+            _ => GradientInputs::from_probabilities(&self.source, gradient),
+        };
+        Some(inputs.mask(mask))
+    }
+
+    fn mask(&self) -> Mask<'_> {
         let mask = self.excluded.as_ref().map_or(Mask::none(), Mask::exclude);
-        let mask = match &self.lengths {
+        match &self.lengths {
             Some(lengths) => mask.lengths(lengths),
             None => mask,
-        };
-        SoftmaxInputs::new(&self.x).mask(mask)
+        }
     }
 
     /// Runs once on a poisoned output, and compares rows at the begin, the end and between with
@@ -185,23 +233,51 @@ impl<'a, T: Accumulate> Case<'a, T> {
         let (rows, columns) = (self.problem.rows(), self.problem.columns());
         let between = (1..CHECKED_ROWS - 1).map(|random| random * 7919 % rows);
         let rows: Vec<usize> = [0, rows - 1].into_iter().chain(between).collect();
-        let y = self.y.reshape(&[self.problem.rows(), columns])?;
-        Repeating::constant(T::from_f64(f64::NAN)).fill(&self.y)?;
+        let flat = [self.problem.rows(), columns];
+        let (source, output) = (self.source.reshape(&flat)?, self.output.reshape(&flat)?);
+        Repeating::constant(T::from_f64(f64::NAN)).fill(&self.output)?;
         self.run(softmax, stream)?;
         let mut worst = 0f64;
         for row in rows {
-            let x: Vec<f64> =
-                (0..columns).map(|j| self.buffers.scores.at(row * columns + j).to_f64()).collect();
+            let elements = |of: &Repeating<T>| -> Vec<f64> {
+                (0..columns).map(|j| of.at(row * columns + j).to_f64()).collect()
+            };
+            let x = match self.problem.direction {
+                Direction::Backward => {
+                    source.narrow(0, row, 1)?.to_vec()?.iter().map(|p| p.to_f64()).collect()
+                }
+                _ => elements(&self.buffers.scores),
+            };
             let excluded = self.hidden(row);
             let excluded = |_: usize, _: usize, j: usize| excluded[j];
             let mut problem = SoftmaxProblem::new(&x, 1, columns);
             problem.scale = SCALE;
             problem.excluded = Some(&excluded);
-            let expected = problem.solve().p;
-            let unfused = problem.solve_unfused::<T>();
-            let got = y.narrow(0, row, 1)?.to_vec()?;
-            check_output(&got, &expected, &unfused, columns)
-                .map_err(|e| format!("row {row} of {:?}: {e}", self.problem))?;
+            let got = output.narrow(0, row, 1)?.to_vec()?;
+            let (expected, deviation) = match self.problem.direction {
+                Direction::Forward => {
+                    let expected = problem.solve().p;
+                    let unfused = problem.solve_unfused::<T>();
+                    let deviation = check_output(&got, &expected, &unfused, columns);
+                    (expected, deviation)
+                }
+                direction => {
+                    let saved = match direction {
+                        Direction::Backward => Saved::Probabilities,
+                        _ => Saved::Scores,
+                    };
+                    let dp = elements(&self.buffers.gradients);
+                    let expected = problem.solve_backward(saved, &dp);
+                    let unfused = problem.solve_backward_unfused::<T>(saved, &dp);
+                    let deviation = check_gradient(&got, &expected, &unfused, columns);
+                    (expected, deviation)
+                }
+            };
+            let wrong = |what: &str| format!("row {row} of {:?}: {what}", self.problem);
+            deviation.map_err(|mismatch| wrong(&mismatch.to_string()))?;
+            if expected.iter().any(|value| value.is_nan()) {
+                return Err(wrong("inputs that are NaN").into());
+            }
             worst = worst.max(relative_error(&got, &expected));
         }
         Ok(worst)

@@ -12,7 +12,7 @@ pub enum Direction {
     Forward,
     /// Its gradient, from the probabilities.
     Backward,
-    /// Its gradient, from the scores and their log-sum-exp.
+    /// Its gradient, from the scores.
     BackwardFromScores,
 }
 
@@ -195,19 +195,14 @@ impl Problem {
     /// the whole output.
     pub fn bytes(&self) -> usize {
         let size = self.element.dtype().size();
-        let inputs = match self.direction {
-            Direction::Forward => self.visible_elements() * size,
-            Direction::Backward => 2 * self.visible_elements() * size,
-            Direction::BackwardFromScores => {
-                let accumulator = size.max(size_of::<f32>());
-                2 * self.visible_elements() * size + self.rows() * accumulator
-            }
-        };
+        let inputs = if self.direction == Direction::Forward { 1 } else { 2 };
+        // What a byte mask hides, probabilities have already as zeros.
+        let masks = if self.direction == Direction::Backward { 0 } else { self.mask_bytes() };
         let lengths = match self.mask {
             MaskKind::Lengths => self.shape[0] * size_of::<i32>(),
             _ => 0,
         };
-        inputs + self.mask_bytes() + lengths + self.elements() * size
+        (inputs * self.visible_elements() + self.elements()) * size + masks + lengths
     }
 }
 
@@ -226,11 +221,10 @@ mod tests {
         let elements = 2 * 3 * 5 * 7;
         assert_eq!(problem(Forward, MaskKind::None, shape).bytes(), 2 * 2 * elements);
         assert_eq!(problem(Backward, MaskKind::None, shape).bytes(), 3 * 2 * elements);
-        let lse = 4 * 2 * 3 * 5;
         let from_scores = problem(BackwardFromScores, MaskKind::None, shape);
-        assert_eq!(from_scores.bytes(), 3 * 2 * elements + lse);
+        assert_eq!(from_scores.bytes(), 3 * 2 * elements);
         let f64 = Problem { element: ElementType::F64, ..from_scores };
-        assert_eq!(f64.bytes(), 4 * (3 * 2 * elements + lse) - 2 * lse);
+        assert_eq!(f64.bytes(), 3 * 8 * elements);
     }
 
     #[test]
@@ -239,6 +233,9 @@ mod tests {
         let elements = 2 * 3 * 5 * 7;
         assert_eq!(problem(Forward, MaskKind::Bytes, shape).bytes(), 5 * elements);
         assert_eq!(problem(Forward, MaskKind::Heads, shape).bytes(), 4 * elements + elements / 3);
+        assert_eq!(problem(BackwardFromScores, MaskKind::Bytes, shape).bytes(), 7 * elements);
+        // From probabilities it is not read.
+        assert_eq!(problem(Backward, MaskKind::Bytes, shape).bytes(), 6 * elements);
     }
 
     #[test]
