@@ -283,6 +283,26 @@ typedef struct {
     const fa_mask *mask;
 } fa_softmax_forward_tensors;
 
+// The tensors of a softmax's backward: either p or x is given, and the other null.
+typedef struct {
+    // sizeof(fa_softmax_backward_tensors).
+    size_t struct_size;
+    // The probabilities, which the forward wrote, with a stride of 1 in the last dimension.
+    const fa_tensor *p;
+    // The forward's input, with a stride of 1 in the last dimension: the probabilities are computed
+    // again.
+    const fa_tensor *x;
+    // The gradient of the probabilities, of the same shape and type.
+    const fa_tensor *dp;
+    // The output, the gradient of x, of the same shape and type. It may be p, x or dp, with the
+    // same strides; else no other tensor lies between its first byte and its last.
+    const fa_tensor *dx;
+    // Null, or the forward's scale in device memory, in place of the options'.
+    const fa_tensor *scale;
+    // Null, or the forward's mask. From p, masks with a value for each element are not read.
+    const fa_mask *mask;
+} fa_softmax_backward_tensors;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -362,6 +382,27 @@ fa_status fa_softmax_forward_plan(const fa_device *device,
                                   char *text,
                                   size_t capacity,
                                   size_t *length);
+
+// Enqueues the backward on `stream`: the gradient of x from that of the probabilities. All else is
+// as for `fa_softmax_forward`.
+//
+// # Safety
+// As for `fa_softmax_forward`.
+fa_status fa_softmax_backward(const fa_device *device,
+                              const fa_softmax_options *options,
+                              const fa_softmax_backward_tensors *tensors,
+                              void *stream);
+
+// As `fa_softmax_forward_plan`, for the backward.
+//
+// # Safety
+// As for `fa_softmax_forward_plan`.
+fa_status fa_softmax_backward_plan(const fa_device *device,
+                                   const fa_softmax_options *options,
+                                   const fa_softmax_backward_tensors *tensors,
+                                   char *text,
+                                   size_t capacity,
+                                   size_t *length);
 
 // The version of the library, such as "0.1.0"; that of the header may differ.
 const char *fa_version(void);

@@ -144,3 +144,25 @@ pub struct fa_softmax_forward_tensors {
     /// Null, or what hides parts of rows.
     pub mask: *const fa_mask,
 }
+
+/// The tensors of a softmax's backward: either p or x is given, and the other null.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct fa_softmax_backward_tensors {
+    /// sizeof(fa_softmax_backward_tensors).
+    pub struct_size: usize,
+    /// The probabilities, which the forward wrote, with a stride of 1 in the last dimension.
+    pub p: *const fa_tensor,
+    /// The forward's input, with a stride of 1 in the last dimension: the probabilities are computed
+    /// again.
+    pub x: *const fa_tensor,
+    /// The gradient of the probabilities, of the same shape and type.
+    pub dp: *const fa_tensor,
+    /// The output, the gradient of x, of the same shape and type. It may be p, x or dp, with the
+    /// same strides; else no other tensor lies between its first byte and its last.
+    pub dx: *const fa_tensor,
+    /// Null, or the forward's scale in device memory, in place of the options'.
+    pub scale: *const fa_tensor,
+    /// Null, or the forward's mask. From p, masks with a value for each element are not read.
+    pub mask: *const fa_mask,
+}

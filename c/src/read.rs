@@ -3,13 +3,13 @@
 use crate::{
     abi::{
         FA_MAX_RANK, fa_diagonal, fa_dtype, fa_mask, fa_per, fa_polarity,
-        fa_softmax_forward_tensors, fa_softmax_options, fa_tensor,
+        fa_softmax_backward_tensors, fa_softmax_forward_tensors, fa_softmax_options, fa_tensor,
     },
     status::{Failure, fa_status},
 };
 use fused_attention::{
-    Causal, Dtype, Error, MAX_RANK, Per, Polarity, RawForward, RawMask, RawTensor,
-    ScaledMaskedSoftmax,
+    Causal, Dtype, Error, MAX_RANK, Per, Polarity, RawBackward, RawForward, RawMask, RawSaved,
+    RawTensor, ScaledMaskedSoftmax,
 };
 use std::{fmt, mem::MaybeUninit, slice};
 
@@ -59,6 +59,7 @@ growing! {
     fa_softmax_options: 48,
     fa_mask: 48,
     fa_softmax_forward_tensors: 48,
+    fa_softmax_backward_tensors: 56,
 }
 
 /// Larger than any struct will be: a size beyond is a mistake.
@@ -148,6 +149,35 @@ pub(crate) unsafe fn forward(
             x: tensor("x", tensors.x)?,
             y: tensor("y", tensors.y)?,
             lse: optional_tensor("lse", tensors.lse)?,
+            scale: optional_tensor("scale", tensors.scale)?,
+            mask: mask(tensors.mask)?,
+        })
+    }
+}
+
+/// The tensors of a backward call.
+///
+/// # Safety
+/// As [`read`], for the struct and all that it points to.
+pub(crate) unsafe fn backward(
+    from: *const fa_softmax_backward_tensors,
+) -> Result<RawBackward, Failure> {
+    // SAFETY: promised.
+    unsafe {
+        let tensors = read("tensors", from)?;
+        let saved = match (optional_tensor("p", tensors.p)?, optional_tensor("x", tensors.x)?) {
+            (Some(p), None) => RawSaved::Probabilities(p),
+            (None, Some(x)) => RawSaved::Scores(x),
+            (None, None) => return Err(Failure::new(fa_status::NullArgument, "p and x are null")),
+            (Some(_), Some(_)) => {
+                let message = "p and x are given, and one of them counts";
+                return Err(Failure::new(fa_status::ConflictingArguments, message));
+            }
+        };
+        Ok(RawBackward {
+            saved,
+            dp: tensor("dp", tensors.dp)?,
+            dx: tensor("dx", tensors.dx)?,
             scale: optional_tensor("scale", tensors.scale)?,
             mask: mask(tensors.mask)?,
         })

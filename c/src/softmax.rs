@@ -1,13 +1,13 @@
 //! Scaled masked softmax.
 
 use crate::{
-    abi::{fa_device, fa_softmax_forward_tensors, fa_softmax_options},
+    abi::{fa_device, fa_softmax_backward_tensors, fa_softmax_forward_tensors, fa_softmax_options},
     guard::guard,
     read::{self, reference},
-    status::fa_status,
+    status::{Failure, fa_status},
     text,
 };
-use fused_attention::Stream;
+use fused_attention::{Device, Explanation, Stream};
 use std::ffi::{c_char, c_void};
 
 /// Enqueues the forward on `stream`: a CUstream or cudaStream_t of the device's primary context,
@@ -56,8 +56,66 @@ pub unsafe extern "C" fn fa_softmax_forward_plan(
         let fa_device(device) = reference("device", device)?;
         let (softmax, tensors) = (read::options(options)?, read::forward(tensors)?);
         let explanation = softmax.explain_raw(&device.default_stream(), &tensors)?;
-        device.prepare(&[explanation.kernel])?;
-        text::write(&explanation.to_string(), text, capacity, length);
-        Ok(())
+        plan(device, &explanation, text, capacity, length)
     })
+}
+
+/// Enqueues the backward on `stream`: the gradient of x from that of the probabilities. All else is
+/// as for `fa_softmax_forward`.
+///
+/// # Safety
+/// As for `fa_softmax_forward`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fa_softmax_backward(
+    device: *const fa_device,
+    options: *const fa_softmax_options,
+    tensors: *const fa_softmax_backward_tensors,
+    stream: *mut c_void,
+) -> fa_status {
+    // SAFETY: promised.
+    guard(|| unsafe {
+        let fa_device(device) = reference("device", device)?;
+        let (softmax, tensors) = (read::options(options)?, read::backward(tensors)?);
+        let stream = Stream::from_raw(device, stream)?;
+        Ok(softmax.backward_raw(&stream, &tensors)?)
+    })
+}
+
+/// As `fa_softmax_forward_plan`, for the backward.
+///
+/// # Safety
+/// As for `fa_softmax_forward_plan`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fa_softmax_backward_plan(
+    device: *const fa_device,
+    options: *const fa_softmax_options,
+    tensors: *const fa_softmax_backward_tensors,
+    text: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+) -> fa_status {
+    // SAFETY: promised.
+    guard(|| unsafe {
+        let fa_device(device) = reference("device", device)?;
+        let (softmax, tensors) = (read::options(options)?, read::backward(tensors)?);
+        let explanation = softmax.explain_backward_raw(&device.default_stream(), &tensors)?;
+        plan(device, &explanation, text, capacity, length)
+    })
+}
+
+/// Loads the kernel that was chosen, and writes why.
+///
+/// # Safety
+/// As for [`text::write`].
+unsafe fn plan(
+    device: &Device,
+    explanation: &Explanation,
+    to: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+) -> Result<(), Failure> {
+    device.prepare(&[explanation.kernel])?;
+    // SAFETY: promised.
+    unsafe { text::write(&explanation.to_string(), to, capacity, length) };
+    Ok(())
 }

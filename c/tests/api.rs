@@ -1,7 +1,7 @@
 //! The functions of the shared library, and the structs that they take.
 
 use crate::{
-    abi::{fa_device, fa_softmax_forward_tensors, fa_softmax_options},
+    abi::{fa_device, fa_softmax_backward_tensors, fa_softmax_forward_tensors, fa_softmax_options},
     build::shared_library,
 };
 use libloading::Library;
@@ -58,6 +58,20 @@ functions! {
         *const fa_device,
         *const fa_softmax_options,
         *const fa_softmax_forward_tensors,
+        *mut c_char,
+        usize,
+        *mut usize
+    ) -> i32;
+    fa_softmax_backward(
+        *const fa_device,
+        *const fa_softmax_options,
+        *const fa_softmax_backward_tensors,
+        *mut c_void
+    ) -> i32;
+    fa_softmax_backward_plan(
+        *const fa_device,
+        *const fa_softmax_options,
+        *const fa_softmax_backward_tensors,
         *mut c_char,
         usize,
         *mut usize

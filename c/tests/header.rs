@@ -3,7 +3,8 @@
 
 use crate::{
     abi::{
-        FA_MAX_RANK, fa_device, fa_mask, fa_softmax_forward_tensors, fa_softmax_options, fa_tensor,
+        FA_MAX_RANK, fa_device, fa_mask, fa_softmax_backward_tensors, fa_softmax_forward_tensors,
+        fa_softmax_options, fa_tensor,
     },
     api::{NAMES, api},
     build::{compile, root, scratch, shared_library},
@@ -33,6 +34,7 @@ fn structs_lie_in_c_as_in_rust() {
         }
         fa_mask { struct_size bytes additive lengths bank_index polarity lengths_per }
         fa_softmax_forward_tensors { struct_size x y lse scale mask }
+        fa_softmax_backward_tensors { struct_size p x dp dx scale mask }
     };
     let rank = format!("FA_MAX_RANK == {FA_MAX_RANK}");
     let mut source = "#include \"fused_attention.h\"\n".to_owned();

@@ -2,11 +2,14 @@
 
 use crate::{
     abi::{
-        FA_MAX_RANK, fa_dtype, fa_mask, fa_per, fa_polarity, fa_softmax_forward_tensors, fa_tensor,
+        FA_MAX_RANK, fa_dtype, fa_mask, fa_per, fa_polarity, fa_softmax_backward_tensors,
+        fa_softmax_forward_tensors, fa_tensor,
     },
     api::{Emulator, api},
 };
-use fused_attention::{Dtype, Per, Polarity, RawForward, RawMask, RawTensor};
+use fused_attention::{
+    Dtype, Per, Polarity, RawBackward, RawForward, RawMask, RawSaved, RawTensor,
+};
 use std::{
     ffi::c_void,
     ptr::{copy_nonoverlapping, null, null_mut},
@@ -131,6 +134,45 @@ impl MirroredForward {
     /// Copies the outputs back to Rust's memory.
     pub fn copy_back(&self) {
         self.outputs.iter().flatten().for_each(|output| output.copy_back());
+    }
+}
+
+/// The structs of a backward call, and the tensors that they point to.
+pub struct MirroredBackward {
+    pub tensors: fa_softmax_backward_tensors,
+    output: Box<Mirrored>,
+    _inputs: [Option<Box<Mirrored>>; 4],
+    _mask: Box<MirroredMask>,
+}
+
+impl MirroredBackward {
+    /// A mirror of this call.
+    pub fn new(device: &Emulator, call: &RawBackward) -> Self {
+        let mirror = |raw: RawTensor| Box::new(Mirrored::new(device, &raw));
+        let RawBackward { saved, dp, dx, scale, mask } = *call;
+        let (p, x) = match saved {
+            RawSaved::Probabilities(p) => (Some(p), None),
+            RawSaved::Scores(x) => (None, Some(x)),
+            other => panic!("{other:?} is not in the interface"),
+        };
+        let inputs = [p, x, Some(dp), scale].map(|raw| raw.map(mirror));
+        let (output, mask) = (mirror(dx), Box::new(MirroredMask::new(device, &mask)));
+        let [p, x, dp, scale] = inputs.each_ref().map(pointer);
+        let tensors = fa_softmax_backward_tensors {
+            struct_size: size_of::<fa_softmax_backward_tensors>(),
+            p,
+            x,
+            dp,
+            dx: &output.tensor,
+            scale,
+            mask: &mask.mask,
+        };
+        MirroredBackward { tensors, output, _inputs: inputs, _mask: mask }
+    }
+
+    /// Copies the output back to Rust's memory.
+    pub fn copy_back(&self) {
+        self.output.copy_back();
     }
 }
 
