@@ -10,6 +10,9 @@ pub const COLUMNS: [usize; 13] =
 /// Row lengths that are measured with masks.
 pub const MASKED_COLUMNS: [usize; 9] = [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131_072];
 
+/// Row lengths off the 16-byte grid, and one just on it.
+pub const ODD_COLUMNS: [usize; 5] = [1000, 1001, 4095, 16383, 50259];
+
 /// Square scores of attention, with a mask that heads share: sides.
 pub const CLASSIC_COLUMNS: [usize; 4] = [512, 1024, 2048, 4096];
 
@@ -22,6 +25,8 @@ const CLASSIC_HEADS: [usize; 2] = [12, 16];
 pub enum Set {
     /// Every row length, without masks, f16, bf16 and f32.
     Lengths,
+    /// Row lengths off the 16-byte grid, without masks, bf16 and f32.
+    Odd,
     /// Every mask, bf16.
     Masks,
     /// Scores of 32 batch entries and 12 or 16 heads, f16, with a mask that heads share.
@@ -29,11 +34,12 @@ pub enum Set {
 }
 
 /// Which problems are measured. What is given takes the place of what the sets measure by
-/// themselves; the classic set only leaves out what is not named.
+/// themselves (lengths that of `lengths`, `odd` and `masks` alike); the classic set only leaves out
+/// what is not named.
 #[derive(Debug, Clone, Args)]
 pub struct Selection {
     /// Groups of problems.
-    #[arg(long = "set", value_delimiter = ',', default_value = "lengths,masks,classic")]
+    #[arg(long = "set", value_delimiter = ',', default_value = "lengths,odd,masks,classic")]
     sets: Vec<Set>,
     /// What is computed.
     #[arg(long = "direction", value_delimiter = ',', default_value = "forward")]
@@ -53,12 +59,16 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// All problems.
+    /// All problems, each once.
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         for &direction in &self.directions {
             for &set in &self.sets {
-                problems.extend(self.of_set(set, direction));
+                for problem in self.of_set(set, direction) {
+                    if !problems.contains(&problem) {
+                        problems.push(problem);
+                    }
+                }
             }
         }
         problems
@@ -70,6 +80,7 @@ impl Selection {
             Set::Lengths => {
                 self.of_columns(direction, &[F16, Bf16, F32], &[MaskKind::None], &COLUMNS)
             }
+            Set::Odd => self.of_columns(direction, &[Bf16, F32], &[MaskKind::None], &ODD_COLUMNS),
             Set::Masks => {
                 let masks: Vec<MaskKind> = MaskKind::value_variants()[1..].to_vec();
                 self.of_columns(direction, &[Bf16], &masks, &MASKED_COLUMNS)
@@ -141,7 +152,8 @@ mod tests {
     #[test]
     fn everything_without_arguments() {
         let all = problems("");
-        assert_eq!(all.len(), 3 * COLUMNS.len() + 5 * MASKED_COLUMNS.len() + 8);
+        let unmasked = 3 * COLUMNS.len() + 2 * ODD_COLUMNS.len();
+        assert_eq!(all.len(), unmasked + 5 * MASKED_COLUMNS.len() + 8);
         let both = problems("--direction forward,backward");
         assert_eq!(both.len(), 2 * all.len());
         assert_eq!(both[..all.len()], all);
@@ -153,6 +165,7 @@ mod tests {
         assert_eq!(few.len(), 2);
         assert_eq!(few[0].shape, [1, 1, 100, 77]);
         assert_eq!(few[0].element, ElementType::F64);
+        assert_eq!(problems("--mask none --columns 4096 --dtype f32").len(), 1);
         let causal = problems("--mask causal --columns 4096");
         assert_eq!(causal.len(), 1);
         assert_eq!(causal[0].shape, [16, 1, 4096, 4096]);

@@ -54,7 +54,7 @@ fn records() -> BTreeMap<String, Record> {
     let softmax = [lengths.to_vec(), vec![causal, classic]].concat();
     [
         ("benches/results/a.json", record("2026-01-02", "softmax", softmax)),
-        ("benches/results/b.json", record("2026-01-01", "peers", peers.to_vec())),
+        ("benches/results/b.json", record("2026-01-01", "softmax peers", peers.to_vec())),
         ("benches/results/c.json", record("2026-01-01", "launch overhead", vec![launch])),
         ("benches/results/d.json", record("2026-01-01", "first use", vec![first])),
     ]
