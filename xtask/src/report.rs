@@ -12,7 +12,7 @@ mod tables;
 mod tests;
 
 use crate::workspace::{files_below, read, relative, root};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use bench_record::Record;
 use measurements::Measurements;
 use std::{
@@ -32,32 +32,45 @@ pub(crate) fn run(check: bool) -> Result<()> {
     let mut files = files(&records)?;
     let readme = summary::insert(&read(&root().join(README))?, &Measurements::by_card(&records))?;
     files.insert(PathBuf::from(README), readme.into_bytes());
-    let plots = root().join(PLOTS);
-    let present = if plots.exists() { files_below(&plots)? } else { Vec::new() };
-    let superfluous: Vec<&PathBuf> =
-        present.iter().filter(|path| !files.contains_key(Path::new(&relative(path)))).collect();
     if check {
-        let stale = |(path, bytes): &(&PathBuf, &Vec<u8>)| {
-            fs::read(root().join(path)).map_or(true, |found| found != **bytes)
-        };
-        let stale = files.iter().filter(stale).map(|(path, _)| path.display().to_string());
-        let stale: Vec<_> = stale.chain(superfluous.iter().map(|path| relative(path))).collect();
-        if !stale.is_empty() {
-            bail!("not what the records give: {}; run `cargo xtask report`", stale.join(", "));
-        }
+        let stale = stale(root(), &files)?;
+        ensure!(
+            stale.is_empty(),
+            "not what the records give: {}; run `cargo xtask report`",
+            stale.join(", ")
+        );
         println!("{PAGE} is what {} records give", records.len());
         return Ok(());
     }
-    fs::create_dir_all(&plots)?;
-    for path in superfluous {
+    for path in superfluous(root(), &files)? {
         fs::remove_file(path)?;
     }
+    fs::create_dir_all(root().join(PLOTS))?;
     for (path, bytes) in &files {
         let path = root().join(path);
         fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
         println!("{}", relative(&path));
     }
     Ok(())
+}
+
+/// The files that are not what they should be, or should not be.
+fn stale(root: &Path, files: &BTreeMap<PathBuf, Vec<u8>>) -> Result<Vec<String>> {
+    let differs = |(path, bytes): &(&PathBuf, &Vec<u8>)| {
+        fs::read(root.join(path)).map_or(true, |found| found != **bytes)
+    };
+    let stale = files.iter().filter(differs).map(|(path, _)| root.join(path));
+    let stale = stale.chain(superfluous(root, files)?);
+    Ok(stale.map(|path| path.strip_prefix(root).unwrap_or(&path).display().to_string()).collect())
+}
+
+/// Plots that no record gives.
+fn superfluous(root: &Path, files: &BTreeMap<PathBuf, Vec<u8>>) -> Result<Vec<PathBuf>> {
+    let plots = root.join(PLOTS);
+    let present = if plots.exists() { files_below(&plots)? } else { Vec::new() };
+    let wanted =
+        |path: &PathBuf| path.strip_prefix(root).is_ok_and(|path| files.contains_key(path));
+    Ok(present.into_iter().filter(|path| !wanted(path)).collect())
 }
 
 /// Every record in a folder, by its file's name.

@@ -234,17 +234,19 @@ impl Page {
     }
 
     fn records(&mut self, records: &BTreeMap<String, Record>) {
-        let heads = ["record", "card, driver, clocks, degrees", "date", "command"];
+        let heads = ["record", "card, driver, clocks, degrees", "date", "command", "versions"];
         let rows: Vec<Vec<String>> = records
             .iter()
             .map(|(path, record)| {
                 let name = path.rsplit('/').next().unwrap_or(path);
-                let Record { card, date, command, .. } = record;
+                let Record { card, date, command, versions, .. } = record;
+                let versions = versions.iter().map(|(name, version)| format!("{name} {version}"));
                 vec![
                     format!("[{name}](../{path})"),
                     card.clone(),
                     date.clone(),
                     format!("`{command}`"),
+                    versions.collect::<Vec<_>>().join(", "),
                 ]
             })
             .collect();

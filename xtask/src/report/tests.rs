@@ -4,6 +4,7 @@ use super::{Measurements, files, summary};
 use bench_record::{Cell, Record};
 use std::{
     collections::BTreeMap,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -30,7 +31,7 @@ fn record(date: &str, benchmark: &str, cells: Vec<Cell>) -> Record {
         card: "Card X, 580.1, 1980 MHz".into(),
         date: date.into(),
         command: "softmax_rounds".into(),
-        versions: BTreeMap::new(),
+        versions: [("torch".to_owned(), "2.9".to_owned())].into(),
         cells,
     }
 }
@@ -90,6 +91,27 @@ fn the_same_records_give_the_same_bytes() {
 }
 
 #[test]
+fn stale_files_are_named() {
+    let files = files(&records()).unwrap();
+    let root = std::env::temp_dir().join(format!("report-{}", std::process::id()));
+    let (page, svg) = (root.join(super::PAGE), "card-x-forward-share-of-copy.svg");
+    let plots = root.join(super::PLOTS);
+    fs::create_dir_all(&plots).unwrap();
+    for (path, bytes) in &files {
+        fs::write(root.join(path), bytes).unwrap();
+    }
+    let fresh = super::stale(&root, &files);
+    fs::write(page, "# Benchmarks").unwrap();
+    fs::remove_file(plots.join(svg)).unwrap();
+    fs::write(plots.join("other.svg"), "<svg/>").unwrap();
+    let stale = super::stale(&root, &files);
+    fs::remove_dir_all(&root).unwrap();
+    assert_eq!(fresh.unwrap(), [""; 0]);
+    let svg = format!("docs/benchmarks/{svg}");
+    assert_eq!(stale.unwrap(), [&svg, "docs/benchmarks.md", "docs/benchmarks/other.svg"]);
+}
+
+#[test]
 fn the_page_tells_what_was_measured() {
     let text = text(&files(&records()).unwrap());
     for line in [
@@ -106,7 +128,7 @@ fn the_page_tells_what_was_measured() {
         "| geometric mean, 512 to 131072 columns |  | 1.050 | 7.000 |",
         "| forward | 3.200 (3.200 .. 3.520) |",
         "| forward of 64 columns, f32, mask: none | warp4 | 9.0 | 0.1 |",
-        "| [b.json](../benches/results/b.json) | Card X, 580.1, 1980 MHz | 2026-01-01 | `softmax_rounds` |",
+        "| [b.json](../benches/results/b.json) | Card X, 580.1, 1980 MHz | 2026-01-01 | `softmax_rounds` | torch 2.9 |",
     ] {
         assert!(text.lines().any(|found| found == line), "no {line:?} in\n{text}");
     }
