@@ -4,10 +4,10 @@ use super::{
     PLOTS,
     measurements::{Measurements, classic_heads, peers},
     plot::{Line, Plot},
-    tables::{by_columns, groups, mean_speedup, speed, spread, table},
+    tables::{MEAN_COLUMNS, by_columns, groups, mean_speedup, speed, spread, table},
 };
 use bench_record::{Cell, Record};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The page's text, and the plots that it shows.
 pub(super) struct Page {
@@ -16,15 +16,12 @@ pub(super) struct Page {
 }
 
 const DTYPES: [&str; 4] = ["f16", "bf16", "f32", "f64"];
-const MASKS: [&str; 6] = ["none", "bytes", "heads", "causal", "window", "lengths"];
+const MASKS: [&str; 7] = ["none", "bytes", "heads", "additive", "causal", "window", "lengths"];
 const DIRECTIONS: [(&str, &str); 3] = [
     ("forward", "Forward"),
     ("backward", "Backward, from probabilities"),
     ("backward_from_scores", "Backward, from scores and log-sum-exp"),
 ];
-
-/// The row lengths that geometric means are over.
-const MEAN_COLUMNS: (u64, u64) = (512, 131_072);
 
 const INTRODUCTION: &str = "\
 # Benchmarks
@@ -133,20 +130,19 @@ impl Page {
             return;
         }
         self.text += "\n### Other libraries\n\nHow many times as fast as each this library is: the \
-                      median of the rounds' ratios, the least and the largest.\n";
-        let kinds: BTreeSet<(usize, &str, &str)> = cells
-            .iter()
-            .map(|cell| {
-                let place = DIRECTIONS.iter().position(|(name, _)| *name == cell.direction);
-                (place.unwrap_or(DIRECTIONS.len()), cell.mask.as_str(), cell.dtype.as_str())
-            })
-            .collect();
-        for (place, mask, dtype) in kinds {
-            let (direction, title) = DIRECTIONS.get(place).copied().unwrap_or(("", "Other"));
-            let cells = all.beside_peers(|cell| {
-                cell.direction == direction && cell.mask == mask && cell.dtype == dtype
-            });
-            self.peers_of(card, &cells, &format!("{title}, mask: {mask}, {dtype}"), direction);
+                      median of the rounds' ratios, the least\nand the largest.\n";
+        for (direction, title) in DIRECTIONS {
+            for mask in MASKS {
+                for dtype in DTYPES {
+                    let cells = all.beside_peers(|cell| {
+                        cell.direction == direction && cell.mask == mask && cell.dtype == dtype
+                    });
+                    if !cells.is_empty() {
+                        let title = format!("{title}, {}, {dtype}", mask_words(mask));
+                        self.peers_of(card, &cells, &title, direction);
+                    }
+                }
+            }
         }
     }
 
@@ -162,7 +158,7 @@ impl Page {
         let mut rows: Vec<Vec<String>> = cells.iter().map(row).collect();
         let (least, most) = MEAN_COLUMNS;
         let means = names.iter().map(|name| {
-            let mean = mean_speedup(cells, name, MEAN_COLUMNS);
+            let mean = mean_speedup(cells, name);
             mean.map_or_else(String::new, |mean| format!("{mean:.3}"))
         });
         let label = [format!("geometric mean, {least} to {most} columns"), String::new()];
@@ -175,8 +171,13 @@ impl Page {
             .collect();
         let heads: Vec<String> =
             ["scores".to_owned()].into_iter().chain(memory.iter().cloned()).collect();
+        let differs = |cell: &&Cell| {
+            let ours = cell.peak_bytes.get("ours").map_or(0.0, |&bytes| bytes as f64);
+            cell.peak_bytes.values().any(|&bytes| (bytes as f64 / ours - 1.0).abs() > 0.01)
+        };
         let rows: Vec<Vec<String>> = cells
             .iter()
+            .filter(|_| cells.iter().any(differs))
             .filter(|cell| !cell.peak_bytes.is_empty())
             .map(|cell| {
                 let bytes = memory.iter().map(|name| {
@@ -296,6 +297,15 @@ fn dtype(cell: &Cell) -> String {
 
 fn mask(cell: &Cell) -> String {
     cell.mask.clone()
+}
+
+fn mask_words(mask: &str) -> String {
+    match mask {
+        "none" => "without a mask".to_owned(),
+        "bytes" => "a mask byte for each element".to_owned(),
+        "heads" => "mask bytes that all heads share".to_owned(),
+        other => format!("{other} mask"),
+    }
 }
 
 fn name_of(direction: &str) -> String {

@@ -3,6 +3,9 @@
 use bench_record::{Cell, Spread, geometric_mean};
 use std::collections::BTreeSet;
 
+/// The row lengths that geometric means are over.
+pub(super) const MEAN_COLUMNS: (u64, u64) = (512, 131_072);
+
 /// A table of `rows` with these heads; nothing without rows.
 pub(super) fn table(heads: &[String], rows: &[Vec<String>]) -> String {
     if rows.is_empty() {
@@ -65,8 +68,9 @@ pub(super) fn speed(cell: &Cell, implementation: &str) -> Option<f64> {
 }
 
 /// The geometric mean of the medians of how many times as fast as a peer we are.
-pub(super) fn mean_speedup(cells: &[&Cell], over: &str, columns: (u64, u64)) -> Option<f64> {
-    let counts = |cell: &&&Cell| (columns.0..=columns.1).contains(&cell.columns);
+pub(super) fn mean_speedup(cells: &[&Cell], over: &str) -> Option<f64> {
+    let (least, most) = MEAN_COLUMNS;
+    let counts = |cell: &&&Cell| (least..=most).contains(&cell.columns);
     let medians: Vec<f64> = cells
         .iter()
         .filter(counts)

@@ -123,7 +123,7 @@ fn the_page_tells_what_was_measured() {
         "| 4096 | 0.950 |",
         "| 4096 | 0.750 |",
         "| 32 x 12 x 512 x 512 | 0.950 (0.950 .. 0.950) | 0.02 | 2.50 |",
-        "Backward, from probabilities, mask: none, bf16.",
+        "Backward, from probabilities, without a mask, bf16.",
         "| 1000 x 1024 | 0.41 | 1.050 (1.050 .. 1.050) | 7.000 (7.000 .. 7.000) |",
         "| geometric mean, 512 to 131072 columns |  | 1.050 | 7.000 |",
         "| forward | 3.200 (3.200 .. 3.520) |",
@@ -157,6 +157,10 @@ fn the_readme_shows_a_summary() {
             "| forward, bf16 |  | 0.95 | 0.95 | 0.95 |  |  |  |  |  |",
             "| forward, causal, bf16 |  |  |  |  | 0.95 |  |  |  |  |"
         ]
+    );
+    assert!(
+        filled
+            .contains("\n|  | quack | torch |\n|---|---|---|\n| backward, bf16 | 1.05 | 7.00 |\n")
     );
     assert!(filled.starts_with("before\n") && filled.ends_with("after\n"), "{filled}");
     assert_eq!(summary::insert(&filled, &cards).unwrap(), filled);
