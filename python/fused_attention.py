@@ -23,7 +23,17 @@ one of DTYPES; masks are bool or uint8, lengths and bank indices int32.
 import ctypes
 import os
 import sys
-from ctypes import POINTER, byref, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_void_p
+from ctypes import (
+    POINTER,
+    byref,
+    c_char_p,
+    c_double,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_void_p,
+)
 from pathlib import Path
 
 MAX_RANK = 8
@@ -335,6 +345,6 @@ def _find():
         if (folder / "libfused_attention.so").is_file():
             return folder / "libfused_attention.so"
     raise FileNotFoundError(
-        "no libfused_attention.so: build it with `cargo build --release --package fused-attention-c`,"
+        "no libfused_attention.so: build it (cargo build --release --package fused-attention-c),"
         " or name it in FUSED_ATTENTION_LIBRARY"
     )

@@ -10,4 +10,5 @@ mod errors;
 mod forward;
 mod header;
 mod mirror;
+mod python;
 mod struct_sizes;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs what is in this folder on a machine with an NVIDIA GPU and its driver. Nothing else is
-# needed, compute-sanitizer apart.
+# needed but gzip, except compute-sanitizer for `sanitize` and PyTorch for `peers`.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -11,10 +11,21 @@ usage: run.sh [test [ARGUMENTS..]]           the tests; fails if there is no GPU
                                              synccheck or initcheck; without TOOL the first three
        run.sh bench NAME [ARGUMENTS..]       a benchmark
        run.sh example NAME [ARGUMENTS..]     an example
+       run.sh peers [ARGUMENTS..]            softmax by this library and by others, in Python:
+                                             --help tells the arguments
        run.sh list                           what is here
 ARGUMENTS of tests are libtest's: a filter, --skip FILTER, --nocapture, ..
+PYTHON names the Python that has PyTorch, if it is not python3.
 COMPUTE_SANITIZER names the program, if it is neither on the path nor in /usr/local/cuda.
 USAGE
+}
+
+# Unpacks a program before its first run.
+unpacked() {
+    if [[ -f $1.gz ]]; then
+        gunzip "$1.gz"
+    fi
+    echo "$1"
 }
 
 sanitizer() {
@@ -30,7 +41,7 @@ verb=${1:-test}
 [[ $# -gt 0 ]] && shift
 case $verb in
 test)
-    exec "$here/tests/all" "$@"
+    exec "$(unpacked "$here/tests/all")" "$@"
     ;;
 sanitize)
     tools=("${1:-}")
@@ -43,21 +54,27 @@ sanitize)
         echo "== compute-sanitizer $tool"
         # One test at a time: reports of several would mix, and the tool serialises them anyway.
         "$(sanitizer)" --tool "$tool" --error-exitcode 1 --report-api-errors no \
-            "$here/tests/all" --test-threads=1 --skip emulator:: "$@"
+            "$(unpacked "$here/tests/all")" --test-threads=1 --skip emulator:: "$@"
     done
     ;;
 bench)
     name=${1:?"which one? see run.sh list"}
     shift
-    exec "$here/benches/$name" --bench "$@"
+    exec "$(unpacked "$here/benches/$name")" --bench "$@"
     ;;
 example)
     name=${1:?"which one? see run.sh list"}
     shift
-    exec "$here/examples/$name" "$@"
+    exec "$(unpacked "$here/examples/$name")" "$@"
+    ;;
+peers)
+    exec "${PYTHON:-python3}" "$here/python/peers.py" "$@"
     ;;
 list)
-    cd "$here" && ls tests benches examples
+    cd "$here"
+    for folder in tests benches examples lib python; do
+        echo "$folder: $(basename --multiple --suffix .gz "$folder"/* | tr '\n' ' ')"
+    done
     ;;
 *)
     usage

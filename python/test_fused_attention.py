@@ -1,0 +1,154 @@
+"""Tests of the binding on the emulator, with memory of its own in place of PyTorch's tensors.
+
+FUSED_ATTENTION_LIBRARY names a library with the emulator:
+
+    cargo build --package fused-attention-c --features emulator
+    FUSED_ATTENTION_LIBRARY=target/debug/libfused_attention.so python3 -m unittest discover python
+"""
+
+import ctypes
+import math
+import unittest
+
+import fused_attention
+from fused_attention import Library, Softmax
+
+CTYPES = {"float32": ctypes.c_float, "uint8": ctypes.c_uint8, "int32": ctypes.c_int32}
+
+
+class Tensor:
+    """What the binding asks of a tensor, in memory of the emulator."""
+
+    def __init__(self, device, values, shape, dtype="float32", strides=None):
+        self.device, self.shape, self.dtype = device, tuple(shape), f"torch.{dtype}"
+        self._strides = strides or tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+        self._array = CTYPES[dtype] * len(values)
+        self._address = device.allocate(ctypes.sizeof(self._array))
+        self.values()[:] = values
+
+    def __del__(self):
+        self.device.free(self._address)
+
+    def data_ptr(self):
+        return self._address
+
+    def stride(self):
+        return self._strides
+
+    def values(self):
+        return self._array.from_address(self._address)
+
+
+def softmax(row, visible=None):
+    """Of a list of numbers, those that are visible."""
+    visible = visible or [True] * len(row)
+    powers = [math.exp(x) if seen else 0.0 for x, seen in zip(row, visible)]
+    total = sum(powers)
+    return [power / total if total else 0.0 for power in powers]
+
+
+class Binding(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.library = Library()
+        cls.device = cls.library.emulator()
+
+    def tensor(self, values, shape, **options):
+        return Tensor(self.device, values, shape, **options)
+
+    def x(self):
+        return self.tensor([0.5, -1.0, 2.0, 0.0, 1.5, -0.5], (2, 3))
+
+    def run_forward(self, softmax=Softmax(), x=None, **masks):
+        """The rows of y."""
+        x = x or self.x()
+        y = self.tensor([9.0] * 6, (2, 3))
+        softmax.forward_call(self.device, x, y, **masks)()
+        values = list(y.values())
+        return [values[:3], values[3:]]
+
+    def assertRows(self, found, expected):
+        for found_row, expected_row in zip(found, expected, strict=True):
+            for a, b in zip(found_row, expected_row, strict=True):
+                self.assertAlmostEqual(a, b, places=6)
+
+    def test_the_library_describes_itself(self):
+        self.assertRegex(self.library.version, r"^\d+\.\d+\.\d+$")
+        self.assertEqual(self.device.name, "emulator (CPU emulator)")
+
+    def test_the_scale(self):
+        rows = [[0.5, -1.0, 2.0], [0.0, 1.5, -0.5]]
+        expected = [softmax([0.25 * x for x in row]) for row in rows]
+        self.assertRows(self.run_forward(Softmax(scale=0.25)), expected)
+        scale = self.tensor([0.25], (1,))
+        self.assertRows(self.run_forward(Softmax(scale=7.0), scale=scale), expected)
+
+    def test_masks_of_bytes(self):
+        mask = self.tensor([0, 1, 0], (3,), dtype="uint8")
+        rows = [[0.5, -1.0, 2.0], [0.0, 1.5, -0.5]]
+        excluded = [softmax(row, [True, False, True]) for row in rows]
+        self.assertRows(self.run_forward(exclude=mask), excluded)
+        kept = [softmax(row, [False, True, False]) for row in rows]
+        self.assertRows(self.run_forward(keep=mask), kept)
+
+    def test_lengths(self):
+        rows = [[0.5, -1.0, 2.0], [0.0, 1.5, -0.5]]
+        expected = [softmax(rows[0], [True, True, False]), [0.0, 0.0, 0.0]]
+        lengths = self.tensor([2, 0], (2,), dtype="int32")
+        self.assertRows(self.run_forward(lengths=lengths), expected)
+        self.assertRows(self.run_forward(row_lengths=lengths), expected)
+
+    def test_additive_masks_and_banks(self):
+        bank = self.tensor([0.0, -math.inf, 1.0, 0.5, 0.0, 0.0], (2, 1, 3))
+        index = self.tensor([1, 0], (2,), dtype="int32")
+        expected = [softmax([1.0, -1.0, 2.0]), softmax([0.0, 1.5, 0.5], [True, False, True])]
+        x, y = self.x(), self.tensor([9.0] * 6, (2, 1, 3))
+        x.shape, x._strides = (2, 1, 3), (3, 3, 1)
+        Softmax().forward_call(self.device, x, y, additive=bank, bank_index=index)()
+        values = list(y.values())
+        self.assertRows([values[:3], values[3:]], expected)
+
+    def test_causal_masks_and_windows(self):
+        rows = [[0.5, -1.0, 2.0], [0.0, 1.5, -0.5]]
+        for options, visible in [
+            ({"causal": True}, [[1, 1, 0], [1, 1, 1]]),
+            ({"causal": True, "diagonal": "top left"}, [[1, 0, 0], [1, 1, 0]]),
+            ({"window": (0, 0)}, [[0, 1, 0], [0, 0, 1]]),
+            ({"window": (None, 0), "diagonal": "top left"}, [[1, 0, 0], [1, 1, 0]]),
+        ]:
+            with self.subTest(options):
+                expected = [softmax(row, seen) for row, seen in zip(rows, visible)]
+                self.assertRows(self.run_forward(Softmax(**options)), expected)
+
+    def test_the_log_sum_exp(self):
+        lse = self.tensor([9.0, 9.0], (2,))
+        self.run_forward(lse=lse)
+        expected = [math.log(sum(map(math.exp, row))) for row in [[0.5, -1.0, 2.0], [0, 1.5, -0.5]]]
+        self.assertRows([list(lse.values())], [expected])
+
+    def test_strides(self):
+        # The columns of two rows that alternate with others.
+        memory = [0.5, -1.0, 2.0, 7.0, 7.0, 7.0, 0.0, 1.5, -0.5]
+        x = self.tensor(memory, (2, 3), strides=(6, 1))
+        self.assertRows(self.run_forward(x=x), self.run_forward())
+
+    def test_a_plan_names_its_kernel(self):
+        call = Softmax().forward_call(self.device, self.x(), self.tensor([9.0] * 6, (2, 3)))
+        self.assertIn("softmax_forward_f32", call.plan())
+
+    def test_refusals(self):
+        x, y = self.x(), self.tensor([9.0] * 6, (3, 2))
+        with self.assertRaisesRegex(fused_attention.FusedAttentionError, r"\[2, 3\]") as refused:
+            Softmax().forward_call(self.device, x, y)()
+        self.assertEqual(refused.exception.status, "FA_STATUS_SHAPE_MISMATCH")
+        with self.assertRaisesRegex(fused_attention.FusedAttentionError, "p and x"):
+            Softmax().backward_call(self.device, x, y)()
+        with self.assertRaisesRegex(ValueError, "excludes or keeps"):
+            Softmax().forward_call(self.device, x, y, exclude=x, keep=x)
+        x.dtype = "torch.complex64"
+        with self.assertRaisesRegex(TypeError, "complex64"):
+            Softmax().forward_call(self.device, x, y)
+
+
+if __name__ == "__main__":
+    unittest.main()
