@@ -7,6 +7,7 @@ mod api;
 mod backward;
 mod build;
 mod errors;
+mod example;
 mod forward;
 mod header;
 mod mirror;
