@@ -5,6 +5,9 @@
 //! Whatever the caller passes is a number until it has been checked: enumerations come in as
 //! integers, structs with the size that the caller knows them by. No panic crosses the border.
 
+#[cfg(not(panic = "unwind"))]
+compile_error!("panics become statuses only if they unwind: build with `panic = \"unwind\"`");
+
 pub mod abi;
 mod device;
 mod guard;

@@ -79,6 +79,20 @@ fn the_library_exports_the_header_s_functions_and_nothing_else() {
 }
 
 #[test]
+fn the_library_needs_no_driver_to_be_loaded() {
+    let mut readelf = Command::new("readelf");
+    let output = readelf.arg("--dynamic").arg(shared_library()).output();
+    let output = output.expect("readelf comes with the linker");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = |tag: &str| text.lines().filter(|line| line.contains(tag)).collect::<Vec<_>>();
+    let needed = lines("(NEEDED)");
+    assert!(!needed.is_empty(), "readelf names nothing in\n{text}");
+    assert!(needed.iter().all(|line| !line.contains("libcuda")), "{needed:?}");
+    let names = lines("(SONAME)");
+    assert!(names.iter().any(|line| line.contains("[libfused_attention.so]")), "{names:?}");
+}
+
+#[test]
 fn the_version_is_the_package_s() {
     // SAFETY: a constant of the library.
     let version = unsafe { CStr::from_ptr((api().fa_version)()) };
