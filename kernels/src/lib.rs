@@ -5,7 +5,7 @@
 //! | [`tiles`] | the one table of tile sizes and launch bounds, with the reason for each row |
 //! | [`numbers`] | element types, what they are computed in, and 16-byte vectors of them |
 //! | [`registers`] | loops over register arrays whose indices are constants |
-//! | [`reduction`] | a row's maximum and sum: across a warp, a block, a cluster |
+//! | [`reduction`] | a row's maximum and sums: across a warp, a block, a cluster |
 //! | [`softmax`] | scaled masked softmax |
 //!
 //! A kernel is a generic body, marked `#[inline(always)]`, and thin entries that fix its types and

@@ -218,7 +218,7 @@ macro_rules! sixteen_bits {
             #[inline(always)]
             #[track_caller]
             unsafe fn load(from: *const Self) -> Self {
-                $T::from_bits(global::load_cached(from.cast::<u16>()))
+                $T::from_bits(global::load(from.cast::<u16>()))
             }
             #[inline(always)]
             #[track_caller]
@@ -279,7 +279,7 @@ macro_rules! full_width {
             #[inline(always)]
             #[track_caller]
             unsafe fn load(from: *const Self) -> Self {
-                global::load_cached(from)
+                global::load(from)
             }
             #[inline(always)]
             #[track_caller]

@@ -15,6 +15,17 @@ pub enum Sharing {
     Cluster,
 }
 
+/// Where a row stays between the pass that sums up and the one that writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Residence {
+    /// In the registers of its threads: rows of limited length.
+    Registers,
+    /// In shared memory, as much of it as fits; what does not is read twice.
+    SharedMemory,
+    /// Nowhere: it is read twice.
+    Streamed,
+}
+
 /// When a tile that can run a problem is preferred to those after it in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Preference {
@@ -22,10 +33,6 @@ pub enum Preference {
     Always,
     /// For rows of up to this many bytes.
     RowBytesUpTo(u32),
-    /// For up to this many rows.
-    RowsUpTo(u32),
-    /// For up to so many rows, and for rows of up to so many bytes.
-    RowsOrRowBytesUpTo(u32, u32),
 }
 
 /// How a softmax kernel is cut.
@@ -37,15 +44,16 @@ pub struct SoftmaxTile {
     pub preference: Preference,
     /// Which threads share a row.
     pub sharing: Sharing,
-    /// Vectors of 16 bytes that a thread holds at once.
+    /// Where a row stays.
+    pub residence: Residence,
+    /// Vectors of 16 bytes that a thread holds at once; in the backward of each of two tensors.
     pub vectors: u32,
     /// Every vector must be one aligned access.
     pub aligned: bool,
-    /// Rows of any length, read twice; else a row stays in the registers of its threads.
-    pub streamed: bool,
     /// Threads in a block, at most; for [`Sharing::Warp`] exactly.
     pub threads: u32,
-    /// Blocks that fit on a multiprocessor at once, without and with element masks.
+    /// Blocks that fit on a multiprocessor at once, by their registers: without and with element
+    /// masks.
     pub blocks_per_sm: (u32, u32),
     /// The architecture it is compiled for, and the oldest it runs on.
     pub arch: &'static str,
@@ -54,7 +62,7 @@ pub struct SoftmaxTile {
 }
 
 /// Calls `$callback!` with all rows of the table of the softmax forward, in order of preference:
-/// `(name, preference, sharing, body, vectors, aligned, threads, blocks per multiprocessor
+/// `(name, preference, sharing, residence, vectors, aligned, threads, blocks per multiprocessor
 /// (without, with element masks), arch, reason)`.
 ///
 /// Shares of a copy's speed in the reasons are an H200's, without masks.
@@ -62,30 +70,54 @@ pub struct SoftmaxTile {
 macro_rules! softmax_forward_tiles {
     ($callback:ident) => {
         $callback! {
-            (warp4, RowBytesUpTo(1024), Warp, forward, 4, true, 128, (8, 8), "sm_70",
+            (warp4, RowBytesUpTo(1024), Warp, Registers, 4, true, 128, (8, 8), "sm_70",
                 "up to 2 KiB a row, without a barrier; four vectors a lane, also where a few lanes \
 take a whole row, spread the cost of finding the row: 0.95 from 256 bytes on, \
 where one vector a lane gives 0.63")
-            (block4, RowBytesUpTo(2048), Block, forward, 4, true, 512, (2, 2), "sm_70",
+            (block4, RowBytesUpTo(2048), Block, Registers, 4, true, 512, (2, 2), "sm_70",
                 "up to 32 KiB a row; for 2 KiB a block of one warp, 0.98 where warp4 gives 0.96")
-            (block8, Always, Block, forward, 8, true, 256, (3, 2), "sm_70",
+            (block8, Always, Block, Registers, 8, true, 256, (3, 2), "sm_70",
                 "up to 32 KiB a row: three rows on a multiprocessor at once, in 80 registers, so \
 that one loads while another computes: 0.96 to 0.99, where 512 threads in 128 \
 registers, one row at a time, give 0.87")
-            (cluster8, RowsUpTo(16), Cluster, forward, 8, true, 512, (1, 1), "sm_90",
-                "up to 512 KiB a row, over up to eight multiprocessors: for few rows, which would \
-leave the others idle")
-            (streamed4, Always, Block, forward_streamed, 4, true, 512, (2, 2), "sm_70",
+            (staged4, RowBytesUpTo(1 << 19), Cluster, SharedMemory, 4, true, 512, (2, 2), "sm_90",
+                "any row: 0.94 at 64 KiB, where a block keeps a row; 0.8 in clusters")
+            (streamed4, Always, Block, Streamed, 4, true, 512, (2, 2), "sm_70",
                 "any row: read twice, 32 KiB at a time, the second time partly from the L2 cache: \
-0.83 at 64 KiB, 0.65 at 256 KiB, more than cluster8 with many rows")
-            (ragged_warp4, RowBytesUpTo(1024), Warp, forward, 4, false, 128, (8, 6), "sm_70",
+0.83 at 64 KiB, 0.65 at 256 KiB")
+            (ragged_warp4, RowBytesUpTo(1024), Warp, Registers, 4, false, 128, (8, 6), "sm_70",
                 "rows off the 16-byte grid, up to 2 KiB less a vector")
-            (ragged_block4, Always, Block, forward, 4, false, 512, (2, 1), "sm_70",
+            (ragged_block4, Always, Block, Registers, 4, false, 512, (2, 1), "sm_70",
                 "rows off the 16-byte grid, up to 32 KiB less a vector")
-            (ragged_cluster8, RowsOrRowBytesUpTo(16, 1 << 16), Cluster, forward, 8, false, 512, (1, 1), "sm_90",
-                "rows off the 16-byte grid, up to 512 KiB less a vector, if they are few, and where \
-                 ragged_block4 just ends: 0.52 at 32 KiB, where ragged_streamed4 gives 0.33")
-            (ragged_streamed4, Always, Block, forward_streamed, 4, false, 512, (1, 1), "sm_70",
+            (ragged_staged4, RowBytesUpTo(1 << 19), Cluster, SharedMemory, 4, false, 512, (2, 1), "sm_90",
+                "any row off the 16-byte grid")
+            (ragged_streamed4, Always, Block, Streamed, 4, false, 512, (1, 1), "sm_70",
+                "any row off the 16-byte grid: read twice")
+        }
+    };
+}
+
+/// The same for the softmax backward.
+#[macro_export]
+macro_rules! softmax_backward_tiles {
+    ($callback:ident) => {
+        $callback! {
+            (warp2, RowBytesUpTo(1024), Warp, Registers, 2, true, 128, (8, 6), "sm_70",
+                "up to 1 KiB a row, without a barrier")
+            (block4, Always, Block, Registers, 4, true, 256, (3, 2), "sm_70",
+                "up to 16 KiB a row: two inputs of four vectors a thread take the registers of the \
+forward's eight")
+            (staged2, Always, Cluster, SharedMemory, 2, true, 512, (2, 2), "sm_90",
+                "any row")
+            (streamed2, Always, Block, Streamed, 2, true, 512, (2, 2), "sm_70",
+                "any row: read twice")
+            (ragged_warp2, RowBytesUpTo(1024), Warp, Registers, 2, false, 128, (8, 6), "sm_70",
+                "rows off the 16-byte grid, up to 1 KiB less a vector")
+            (ragged_block4, Always, Block, Registers, 4, false, 256, (2, 1), "sm_70",
+                "rows off the 16-byte grid, up to 16 KiB less a vector")
+            (ragged_staged2, Always, Cluster, SharedMemory, 2, false, 512, (2, 1), "sm_90",
+                "any row off the 16-byte grid")
+            (ragged_streamed2, Always, Block, Streamed, 2, false, 512, (1, 1), "sm_70",
                 "any row off the 16-byte grid: read twice")
         }
     };

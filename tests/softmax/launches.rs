@@ -42,11 +42,12 @@ fn launch(device: &Device, x: &Tensor<f32>, y: &Tensor<f32>, first: usize, rows:
         rows: rows as u32,
         row_lanes_log2: 5,
         rank: 1,
+        slots: 0,
         dimensions,
     };
     let variant = FORWARD_VARIANTS.iter().find(|variant| variant.tile.name == "warp4");
-    // f32, without a mask.
-    let kernel = variant.expect("a tile of that name").kernels[2][0];
+    // f32, with a visible range.
+    let kernel = variant.expect("a tile of that name").kernels[2][1];
     // A warp of 32 lanes for each row.
     let config = LaunchConfig::new(rows.div_ceil(4) as u32, 128);
     // SAFETY: both tensors have these rows.

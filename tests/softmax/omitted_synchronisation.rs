@@ -2,7 +2,10 @@
 
 use cuda_emulator::{Emulator, SiteRecorder, SyncSite};
 use fused_attention::Device;
-use kernels::{softmax::entries::FORWARD_VARIANTS, tiles::Sharing};
+use kernels::{
+    softmax::entries::FORWARD_VARIANTS,
+    tiles::{Residence, Sharing, SoftmaxTile},
+};
 use support::{
     placement::Placement,
     softmax_case::{SoftmaxCase, SolvedCase},
@@ -12,12 +15,15 @@ use support::{
 const SEEDS: u64 = 20;
 
 /// A problem that several warps of a block, and two blocks of a cluster, share.
-fn problem(tile: &'static str, aligned: bool, vectors: u32) -> SolvedCase<f32> {
-    let (x, columns) = match aligned {
-        true => (Placement::Contiguous, 140 * 4 * vectors as usize),
-        false => (Placement::Offset(1), 140 * 4 * vectors as usize + 1),
+fn problem(tile: &SoftmaxTile) -> SolvedCase<f32> {
+    // Of a row in shared memory each block has a stretch at least.
+    let threads = if tile.residence == Residence::SharedMemory { 3 * 256 } else { 140 };
+    let columns = threads * 4 * tile.vectors as usize;
+    let (x, columns) = match tile.aligned {
+        true => (Placement::Contiguous, columns),
+        false => (Placement::Offset(1), columns + 1),
     };
-    SoftmaxCase { x, ..SoftmaxCase::new(&[2, columns]) }.solve::<f32>().with_tile(tile)
+    SoftmaxCase { x, ..SoftmaxCase::new(&[2, columns]) }.solve::<f32>().with_tile(tile.name)
 }
 
 /// The synchronisations that the problem's kernel comes to.
@@ -32,13 +38,14 @@ fn sites(problem: &SolvedCase<f32>) -> Vec<SyncSite> {
 fn every_site_is_needed() {
     for variant in FORWARD_VARIANTS {
         let tile = variant.tile;
-        let problem = problem(tile.name, tile.aligned, tile.vectors);
+        let problem = problem(&tile);
         let sites = if tile.sharing == Sharing::Warp { Vec::new() } else { sites(&problem) };
-        let expected = match tile.sharing {
+        let expected = match (tile.sharing, tile.residence) {
             // Lanes of a warp exchange by shuffles, which synchronise themselves.
-            Sharing::Warp => 0,
-            Sharing::Block => 1,
-            Sharing::Cluster => 5,
+            (Sharing::Warp, _) => 0,
+            (Sharing::Block, _) => 1,
+            (Sharing::Cluster, Residence::SharedMemory) => 9,
+            (Sharing::Cluster, _) => 5,
         };
         assert_eq!(sites.len(), expected, "{}: {sites:#?}", tile.name);
         for site in sites {
@@ -59,7 +66,7 @@ fn nothing_is_found_with_all_of_them() {
         if tile.sharing == Sharing::Warp {
             continue;
         }
-        let problem = problem(tile.name, tile.aligned, tile.vectors);
+        let problem = problem(&tile);
         for seed in 0..SEEDS {
             if let Err(error) = problem.check(&Device::emulator_with(Emulator::adversarial(seed))) {
                 panic!("{}, seed {seed}: {error}", tile.name);

@@ -8,7 +8,7 @@ use fused_attention::{
 use half::{bf16, f16};
 use kernels::{
     softmax::entries::FORWARD_VARIANTS,
-    tiles::{Sharing, SoftmaxTile},
+    tiles::{Residence, Sharing, SoftmaxTile},
 };
 use support::{
     gpus, on_every_backend,
@@ -44,7 +44,7 @@ fn lengths<T>(tile: &SoftmaxTile, largest: bool) -> Vec<usize> {
         let all = columns::<T>(tile, row_threads(tile));
         // Off the grid, a row may touch a vector more than it fills.
         lengths.push(if tile.aligned { all } else { all - lanes + 1 });
-        if tile.streamed {
+        if tile.residence != Residence::Registers {
             lengths.push(2 * all + 5 * lanes + off_grid);
         }
     }
@@ -164,8 +164,8 @@ fn the_table() {
         for kernel in variant.kernels.as_flattened() {
             assert_eq!(kernel.bounds().threads, tile.threads, "{}", kernel.name());
             let (unmasked, masked) = tile.blocks_per_sm;
-            let is_unmasked = kernel.name().contains("_unmasked_");
-            let blocks = if is_unmasked { unmasked } else { masked };
+            let is_masked = ["_bytes_", "_additive_"].iter().any(|m| kernel.name().contains(m));
+            let blocks = if is_masked { masked } else { unmasked };
             assert_eq!(kernel.bounds().blocks_per_sm, blocks, "{}", kernel.name());
             // Pairs of 16-bit floats are converted by instructions of sm_80.
             let is_16_bit = kernel.name().contains("f16_");
@@ -176,7 +176,10 @@ fn the_table() {
     }
     // Something takes every row, on the grid or off it, on every GPU.
     let last = FORWARD_VARIANTS.last().expect("a tile").tile;
-    assert!(last.streamed && !last.aligned && last.arch == "sm_70", "{last:?}");
+    assert!(
+        last.residence == Residence::Streamed && !last.aligned && last.arch == "sm_70",
+        "{last:?}"
+    );
 }
 
 /// What explain says of so many rows of so many columns, whose x begins `offset` elements into its
@@ -199,8 +202,8 @@ fn choices<T: Accumulate>() {
             ("block4", 1, 2 << 10),
             ("block8", 1, 32 << 10),
             ("block8", 17, 32 << 10),
-            ("cluster8", 16, 512 << 10),
-            ("streamed4", 17, 512 << 10),
+            ("staged4", 16, 64 << 10),
+            ("staged4", 1, 512 << 10),
             ("streamed4", 1, 1 << 20),
         ] {
             for columns in [bytes / size, bytes / size / 2 + lanes] {
@@ -208,17 +211,14 @@ fn choices<T: Accumulate>() {
                 assert_eq!(found, tile, "{rows} rows of {columns} of {}", T::DTYPE);
             }
         }
-        for (tile, bytes) in [("ragged_block4", 32 << 10), ("ragged_cluster8", 512 << 10)] {
-            let columns = bytes / size - lanes + 1;
-            assert_eq!(explain::<T>(device, [1, columns], 1), tile, "{columns} of {}", T::DTYPE);
-            assert_eq!(explain::<T>(device, [1, columns / 2 + lanes], 1), tile);
-            assert_ne!(explain::<T>(device, [1, columns + 1], 1), tile);
-        }
+        let columns = (32 << 10) / size - lanes + 1;
+        assert_eq!(explain::<T>(device, [1, columns], 1), "ragged_block4");
+        assert_eq!(explain::<T>(device, [1, columns / 2 + lanes], 1), "ragged_block4");
+        assert_eq!(explain::<T>(device, [1, columns + 1], 1), "ragged_staged4");
         assert_eq!(explain::<T>(device, [1, (1 << 10) / size], 1), "ragged_warp4");
         assert_eq!(explain::<T>(device, [1, (1 << 10) / size + 1], 1), "ragged_block4");
-        assert_eq!(explain::<T>(device, [17, (64 << 10) / size], 1), "ragged_cluster8");
-        assert_eq!(explain::<T>(device, [17, (64 << 10) / size + 1], 1), "ragged_streamed4");
-        assert_eq!(explain::<T>(device, [1, (512 << 10) / size], 1), "ragged_streamed4");
+        assert_eq!(explain::<T>(device, [17, (512 << 10) / size], 1), "ragged_staged4");
+        assert_eq!(explain::<T>(device, [1, (512 << 10) / size + 1], 1), "ragged_streamed4");
     });
 }
 
@@ -323,7 +323,7 @@ fn explanations() {
         let y = device.zeros::<f32>(&[5, 20_000]).unwrap();
         let inputs = SoftmaxInputs::new(&x).mask(Mask::exclude(&bytes));
         let found = softmax.explain(inputs, &y).unwrap();
-        assert_eq!(found.kernel, "softmax_forward_f32_bytes_cluster8");
+        assert_eq!(found.kernel, "softmax_forward_f32_bytes_staged4");
         let tried: Vec<_> = found.passed_over.iter().map(|(tile, _)| *tile).collect();
         assert_eq!(tried, ["warp4", "block4", "block8"]);
         let text = found.to_string();
@@ -332,13 +332,13 @@ fn explanations() {
             "{text}"
         );
         let [launch] = found.launches[..] else { panic!("{found}") };
-        // 5000 vectors, 8 a thread: 625 threads in two blocks.
-        assert_eq!((launch.grid.count(), launch.block.count(), launch.cluster), (10, 320, 2));
+        // 5000 vectors, 4 a thread of 256: five stretches. Four blocks for each of five rows.
+        assert_eq!((launch.grid.count(), launch.block.count(), launch.cluster), (20, 256, 4));
 
         let forced = softmax.with_tile("streamed4").unwrap();
         let found = forced.explain(inputs, &y).unwrap();
         assert_eq!((found.tile, found.passed_over.len()), ("streamed4", 4));
         let text = found.to_string();
-        assert!(text.contains("cluster8: the options ask for streamed4"), "{text}");
+        assert!(text.contains("staged4: the options ask for streamed4"), "{text}");
     });
 }

@@ -1,4 +1,4 @@
-//! Asynchronous copies from global to shared memory: cp.async by thread, and tiles by TMA.
+//! Asynchronous copies from global to shared memory: cp.async by thread, and in bulk.
 
 use crate::{
     asynchronous::{Deferred, commit_group, issue, wait_group},
@@ -9,7 +9,7 @@ use crate::{
 };
 use std::{mem, panic::Location};
 
-pub use crate::tma::{Matrix, TensorMap, bulk_commit, bulk_wait, tma_load, tma_store};
+pub use crate::tma::{Matrix, TensorMap, bulk_commit, bulk_load, bulk_wait, tma_load, tma_store};
 
 pub(crate) struct AsyncCopy {
     to: u32,

@@ -1,4 +1,4 @@
-//! Tiles of matrices in global memory, copied by TMA.
+//! Bulk copies: ranges of bytes, and tiles of matrices, between global and shared memory.
 
 use crate::{
     asynchronous::{Deferred, commit_group, issue, wait_group},
@@ -104,12 +104,16 @@ impl Matrix {
     }
 }
 
-/// A TMA load in flight.
+/// What a bulk copy reads.
+enum Source {
+    Range { from: *const u8, bytes: u32 },
+    Tile { matrix: Matrix, col: i32, row: i32 },
+}
+
+/// A bulk copy to shared memory in flight.
 pub(crate) struct BulkCopy {
     to: u32,
-    matrix: Matrix,
-    col: i32,
-    row: i32,
+    source: Source,
     mbarrier: u32,
     actor: Actor,
     at: Site,
@@ -117,15 +121,59 @@ pub(crate) struct BulkCopy {
 
 impl BulkCopy {
     fn perform(self, m: &mut Machine) {
-        let BulkCopy { to, matrix, col, row, mbarrier, actor, at } = self;
-        for (addr, global) in matrix.chunks(to, col, row) {
-            // SAFETY: within the matrix, which is valid by promise to `tma_load`.
-            let bytes = global.map(|p| if p.is_null() { 0 } else { unsafe { p.read() } });
-            m.smem_write(By::Queue(&actor), addr, 16, 16, at).copy_from_slice(&bytes);
-        }
-        let bytes = matrix.box_cols * matrix.element * matrix.box_rows;
+        let BulkCopy { to, source, mbarrier, actor, at } = self;
+        let bytes = match source {
+            Source::Range { from, bytes } => {
+                // SAFETY: valid by promise to `bulk_load`.
+                let range = unsafe { std::slice::from_raw_parts(from, bytes as usize) };
+                let size = bytes as usize;
+                m.smem_write(By::Queue(&actor), to, size, 16, at).copy_from_slice(range);
+                bytes
+            }
+            Source::Tile { matrix, col, row } => {
+                for (addr, global) in matrix.chunks(to, col, row) {
+                    // SAFETY: within the matrix, which is valid by promise to `tma_load`.
+                    let bytes = global.map(|p| if p.is_null() { 0 } else { unsafe { p.read() } });
+                    m.smem_write(By::Queue(&actor), addr, 16, 16, at).copy_from_slice(&bytes);
+                }
+                matrix.box_cols * matrix.element * matrix.box_rows
+            }
+        };
         m.complete_tx(mbarrier, bytes, |open| open.finished(&actor), at);
     }
+}
+
+/// The running thread issues a bulk copy to shared memory.
+fn issue_load(to: u32, source: Source, mbarrier: u32, at: Site) {
+    machine::with(|m| {
+        let mbarrier = in_cluster(mbarrier, m.rank);
+        let (queue, me) = (m.mbarrier(mbarrier, at).queue, m.me());
+        let actor = m.order.issue(queue, [me].into_iter(), Proxy::Async, m.rank);
+        // The barrier's initialisation must have been made visible to the async proxy, too.
+        m.smem_read(By::Queue(&actor), mbarrier, 8, 8, at);
+        let copy = BulkCopy { to, source, mbarrier, actor, at };
+        match m.at_once() {
+            true => copy.perform(m),
+            false => m.bulk.push(copy),
+        }
+    });
+}
+
+/// `cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes`
+///
+/// # Safety
+/// `from` must be valid for `bytes` bytes until the copy has completed.
+#[track_caller]
+pub unsafe fn bulk_load(to: u32, from: *const u8, bytes: u32, mbarrier: u32) {
+    let at = Location::caller();
+    if bytes == 0 || !bytes.is_multiple_of(16) {
+        fault!(at, Instruction, "cp.async.bulk: {bytes} bytes, where multiples of 16 are allowed");
+    }
+    if !(from as usize).is_multiple_of(16) || !to.is_multiple_of(16) {
+        fault!(at, Misaligned, "cp.async.bulk: from {from:p} to {to:#x}, not aligned to 16 bytes");
+    }
+    global::check_range(from, bytes as usize, at);
+    issue_load(to, Source::Range { from, bytes }, mbarrier, at);
 }
 
 /// `cp.async.bulk.tensor.2d.shared.global.tile.mbarrier`
@@ -137,18 +185,7 @@ pub unsafe fn tma_load(to: u32, map: *const TensorMap, col: i32, row: i32, mbarr
     let at = Location::caller();
     // SAFETY: promised.
     let matrix = unsafe { Matrix::decode(map, to, at) };
-    machine::with(|m| {
-        let mbarrier = in_cluster(mbarrier, m.rank);
-        let (queue, me) = (m.mbarrier(mbarrier, at).queue, m.me());
-        let actor = m.order.issue(queue, [me].into_iter(), Proxy::Async, m.rank);
-        // The barrier's initialisation must have been made visible to the async proxy, too.
-        m.smem_read(By::Queue(&actor), mbarrier, 8, 8, at);
-        let copy = BulkCopy { to, matrix, col, row, mbarrier, actor, at };
-        match m.at_once() {
-            true => copy.perform(m),
-            false => m.bulk.push(copy),
-        }
-    });
+    issue_load(to, Source::Tile { matrix, col, row }, mbarrier, at);
 }
 
 /// A TMA store in flight.

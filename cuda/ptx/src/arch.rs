@@ -17,7 +17,7 @@ pub enum Arch {
     Sm70,
     /// Ampere and later: cp.async, bf16, mma with 16-bit inputs.
     Sm80,
-    /// Hopper and later: clusters and distributed shared memory.
+    /// Hopper and later: clusters, distributed shared memory, bulk copies.
     Sm90,
     /// Hopper only: wgmma and register reallocation.
     Sm90a,
@@ -42,8 +42,7 @@ impl Arch {
     pub const fn ptx_version(self) -> (u32, u32) {
         match self {
             Arch::Sm70 | Arch::Sm80 => (7, 4),
-            Arch::Sm90 => (7, 8),
-            Arch::Sm90a => (8, 0),
+            Arch::Sm90 | Arch::Sm90a => (8, 0),
         }
     }
 

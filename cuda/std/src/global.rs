@@ -33,6 +33,16 @@ pub unsafe fn load_streaming<T: Value>(from: *const T) -> T {
     dual! { ptx: T::load_global_nc_once(from), emulator: cuda_emulator::global::load(from) }
 }
 
+/// Loads what the kernel may itself write later, and is loaded only once: leaves L1 to others.
+///
+/// # Safety
+/// As for [`load`].
+#[inline(always)]
+#[track_caller]
+pub unsafe fn load_once<T: Value>(from: *const T) -> T {
+    dual! { ptx: T::load_global_once(from), emulator: cuda_emulator::global::load(from) }
+}
+
 /// Stores.
 ///
 /// # Safety
@@ -78,6 +88,20 @@ pub unsafe fn load_cached_if<T: Value>(condition: bool, from: *const T, otherwis
 pub unsafe fn load_streaming_if<T: Value>(condition: bool, from: *const T, otherwise: T) -> T {
     dual! {
         ptx: T::load_global_nc_once_if(condition, from, otherwise),
+        emulator: if condition { cuda_emulator::global::load(from) } else { otherwise },
+    }
+}
+
+/// [`load_once`] where `condition` holds, else `otherwise`; without a branch, so that several of
+/// them are under way at once.
+///
+/// # Safety
+/// As for [`load`], where `condition` holds.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn load_once_if<T: Value>(condition: bool, from: *const T, otherwise: T) -> T {
+    dual! {
+        ptx: T::load_global_once_if(condition, from, otherwise),
         emulator: if condition { cuda_emulator::global::load(from) } else { otherwise },
     }
 }

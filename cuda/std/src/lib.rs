@@ -12,10 +12,11 @@
 //! | [`atomic`], [`fence`] | what blocks share | sm_70 |
 //! | [`math`], [`convert`] | exp2, log2, tanh (sm_75), exp; f16 and bf16 | sm_70 |
 //! | [`cp_async`], [`mbarrier`] | asynchronous copies into shared memory, and barriers in it | sm_80 |
+//! | [`bulk_copy`] | copies of whole ranges into shared memory by one thread | sm_90 |
 //! | [`cluster`] | blocks that see each other's shared memory | sm_90 |
 //! | [`println!`] | output from a kernel, for debugging | sm_70 |
 //!
-//! Tensor cores and TMA copies are not in this table: they come with the kernels that use them.
+//! Tensor cores and TMA copies of tiles are not in this table: they come with the kernels that use them.
 //!
 //! # Safety
 //! A kernel promises what PTX asks. In the `# Safety` sections here:
@@ -77,6 +78,7 @@ mod value;
 
 pub mod atomic;
 pub mod block;
+pub mod bulk_copy;
 pub mod cluster;
 pub mod convert;
 pub mod cp_async;

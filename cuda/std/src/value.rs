@@ -28,6 +28,8 @@ pub(crate) mod access {
         unsafe fn load_global_nc_once(addr: *const Self) -> Self;
         unsafe fn store_global(addr: *mut Self, value: Self);
         unsafe fn store_global_once(addr: *mut Self, value: Self);
+        unsafe fn load_global_once(addr: *const Self) -> Self;
+        unsafe fn load_global_once_if(condition: bool, addr: *const Self, value: Self) -> Self;
         unsafe fn load_global_nc_if(condition: bool, addr: *const Self, value: Self) -> Self;
         unsafe fn load_global_nc_once_if(condition: bool, addr: *const Self, value: Self) -> Self;
         unsafe fn store_global_once_if(condition: bool, addr: *mut Self, value: Self);
@@ -76,7 +78,7 @@ macro_rules! store {
 #[cfg(target_arch = "nvptx64")]
 macro_rules! load_if {
     (
-        $code:expr, $condition:ident, $addr:ident,
+        $code:expr, $condition:ident, $addr:ident, options($($option:ident),+),
         $class:ident, [$($part:ident)+], $value:expr, $parts:expr
     ) => {{
         let ($(mut $part,)+) = $parts;
@@ -89,7 +91,7 @@ macro_rules! load_if {
                 $($part = inout($class) $part,)+
                 condition = in(reg32) $condition as u32,
                 addr = in(reg64) $addr,
-                options(pure, nomem, nostack),
+                options($($option),+),
             )
         }
         $value
@@ -123,7 +125,7 @@ macro_rules! access {
         $pattern:pat, $from:expr, $to:expr;
         loads { $($load:ident, $ld:literal, $LdAddr:ty, $ld_class:ident, $options:tt;)* }
         stores { $($store:ident, $st:literal, $StAddr:ty, $st_class:ident;)* }
-        loads_if { $($load_if:ident, $ld_if:literal;)* }
+        loads_if { $($load_if:ident, $ld_if:literal, $options_if:tt;)* }
         stores_if { $($store_if:ident, $st_if:literal;)* }
     ) => {
         $(
@@ -149,7 +151,7 @@ macro_rules! access {
             unsafe fn $load_if(condition: bool, addr: *const Self, $pattern: Self) -> Self {
                 load_if!(
                     concat!("@p ", $ld_if, ".", $kind, " ", $registers, ", [{addr}];"),
-                    condition, addr, $class, $parts, $from, $to
+                    condition, addr, options $options_if, $class, $parts, $from, $to
                 )
             }
         )*
@@ -182,6 +184,8 @@ macro_rules! values {
                     load_global_nc, "ld.global.nc", *const Self, reg64, (pure, nomem, nostack);
                     load_global_nc_once, "ld.global.nc.L1::no_allocate",
                         *const Self, reg64, (pure, nomem, nostack);
+                    load_global_once, "ld.global.L1::no_allocate",
+                        *const Self, reg64, (readonly, nostack);
                 }
                 stores {
                     store_shared, "st.shared", u32, reg32;
@@ -190,8 +194,9 @@ macro_rules! values {
                     store_global_once, "st.global.cs", *mut Self, reg64;
                 }
                 loads_if {
-                    load_global_nc_if, "ld.global.nc";
-                    load_global_nc_once_if, "ld.global.nc.L1::no_allocate";
+                    load_global_nc_if, "ld.global.nc", (pure, nomem, nostack);
+                    load_global_nc_once_if, "ld.global.nc.L1::no_allocate", (pure, nomem, nostack);
+                    load_global_once_if, "ld.global.L1::no_allocate", (readonly, nostack);
                 }
                 stores_if {
                     store_global_once_if, "st.global.cs";

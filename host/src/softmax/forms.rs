@@ -2,9 +2,9 @@
 
 use super::{
     call::Call,
+    cut::lanes,
     mask::{Per, Polarity},
     options::{ScaledMaskedSoftmax, accumulator},
-    tile_choice::lanes,
 };
 use crate::{Causal, Dtype, Error, RawTensor, Result};
 use kernels::softmax::problem::flags;
@@ -122,9 +122,15 @@ impl Masks {
         self.flags & flag != 0
     }
 
-    /// Which of a variant's kernels knows these masks: without, with bytes, with additive ones.
-    pub fn kind(&self) -> usize {
-        if self.additive.is_some() { 2 } else { usize::from(self.bytes.is_some()) }
+    /// Which masks a forward's kernel must know: none, a visible range, bytes, additive.
+    pub fn kind(&self, options: &ScaledMaskedSoftmax) -> usize {
+        if self.additive.is_some() {
+            3
+        } else if self.bytes.is_some() {
+            2
+        } else {
+            usize::from(options.has_diagonal() || self.lengths.is_some())
+        }
     }
 
     /// Whether each vector of the call's tensors and of these masks is one aligned access.

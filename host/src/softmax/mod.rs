@@ -10,10 +10,12 @@
 //! | `forms` | checks of shapes, strides and types |
 //! | `plan` | from options and forms to launches |
 //! | `tile_choice` | which tile runs a problem, and why |
+//! | `cut` | whether a tile can, and with how many threads, blocks and bytes |
 //! | `rows` | counting rows: merging dimensions, cutting launches |
 //! | `launch` | a launch of a plan with the pointers of a call |
 
 mod call;
+mod cut;
 mod forms;
 mod launch;
 mod mask;

@@ -2,20 +2,17 @@
 
 use super::{
     call::{Call, Operation},
+    cut::{Cut, Demand},
     forms::{self, Masks},
     launch::{Entry, Launch},
     options::ScaledMaskedSoftmax,
     rows::{self, MAX_ROWS, OPERANDS, Operand, RowDimension, Slice},
-    tile_choice::{Candidate, Choice, Cut, Demand, choose, dtype_index},
+    tile_choice::{Candidate, Choice, choose, dtype_index},
 };
 use crate::{Error, LaunchConfig, RawTensor, Result};
-use kernels::{
-    reduction,
-    softmax::{
-        entries::FORWARD_VARIANTS,
-        problem::{self, Divisor, MAX_ROW_DIMENSIONS, SoftmaxForward},
-    },
-    tiles::Sharing,
+use kernels::softmax::{
+    entries::FORWARD_VARIANTS,
+    problem::{self, Divisor, MAX_ROW_DIMENSIONS, SoftmaxForward},
 };
 use std::{
     fmt,
@@ -87,8 +84,9 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
         columns: call.source.shape.last().copied().unwrap_or(0) as u64,
         aligned: masks.are_aligned(call),
         capability: *capability,
+        tensors: 1 + u64::from(call.gradient.is_some()),
     };
-    let candidates = candidates(operation, dtype_index, &masks);
+    let candidates = candidates(operation, dtype_index, masks.kind(options));
     let Choice { candidate, cut, passed_over } =
         choose(candidates, options, &demand).map_err(|tried| {
             let tried: Vec<_> = tried.iter().map(|(tile, why)| format!("{tile}: {why}")).collect();
@@ -103,7 +101,7 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
     let launches: Vec<_> = slices
         .into_iter()
         .map(|slice| Launch {
-            config: config(tile.sharing, cut, slice.rows),
+            config: cut.config(tile.sharing, slice.rows),
             problem: with_slice(template, &slice),
             slice,
         })
@@ -122,9 +120,8 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
 fn candidates(
     operation: Operation,
     dtype_index: usize,
-    masks: &Masks,
+    kind: usize,
 ) -> impl Iterator<Item = Candidate> {
-    let kind = masks.kind();
     let forward = FORWARD_VARIANTS.iter().map(move |variant| Candidate {
         tile: &variant.tile,
         entry: Entry::Forward(variant.kernels[dtype_index][kind]),
@@ -176,6 +173,7 @@ fn template(key: &PlanKey, masks: &Masks, dimensions: &[RowDimension], cut: Cut)
         rows: 0,
         row_lanes_log2: cut.row_lanes_log2,
         rank: 0,
+        slots: cut.slots,
         dimensions: [EMPTY_DIMENSION; MAX_ROW_DIMENSIONS],
     };
     for (to, from) in problem.dimensions.iter_mut().zip(dimensions) {
@@ -212,16 +210,3 @@ const EMPTY_DIMENSION: problem::RowDimension = problem::RowDimension {
     lengths: 0,
     bank_index: 0,
 };
-
-fn config(sharing: Sharing, cut: Cut, rows: u32) -> LaunchConfig {
-    let Cut { threads, row_lanes_log2, cluster } = cut;
-    match sharing {
-        Sharing::Warp => LaunchConfig::new(rows.div_ceil(threads >> row_lanes_log2), threads),
-        Sharing::Block => {
-            LaunchConfig::new(rows, threads).shared_bytes(reduction::block::SHARED_BYTES)
-        }
-        Sharing::Cluster => LaunchConfig::new(rows * cluster, threads)
-            .cluster(cluster)
-            .shared_bytes(reduction::cluster::SHARED_BYTES),
-    }
-}

@@ -1,14 +1,16 @@
-//! A row's statistics across the blocks of a cluster, through distributed shared memory.
+//! What is known of a row across the blocks of a cluster, through distributed shared memory.
 
-use super::{Statistics, block};
-use crate::numbers::Accumulator;
-use cuda_std::{cluster, shared, thread::thread_idx_x, warp::lane_id};
+use super::{
+    block,
+    part::{self, Part},
+};
+use cuda_std::{cluster, thread::thread_idx_x};
 
 /// Blocks in a cluster, at most.
 const MAX_BLOCKS: u32 = 16;
 
 /// Bytes of shared memory that [`merge`] uses.
-pub const SHARED_BYTES: u32 = block::SHARED_BYTES + MAX_BLOCKS * 16;
+pub const SHARED_BYTES: u32 = block::SHARED_BYTES + MAX_BLOCKS * part::SLOT_BYTES;
 
 /// Tells the other blocks that this one has begun: until then its shared memory does not exist
 /// for them. [`merge`] waits for it.
@@ -20,7 +22,7 @@ pub unsafe fn begin() {
     cluster::arrive();
 }
 
-/// Merges the statistics of the cluster's warps, which are given to each of their lanes.
+/// Merges the parts of the cluster's warps, which are given to each of their lanes.
 ///
 /// Each block leaves its part with every block of the cluster, so that after the cluster barrier
 /// only local memory is read and blocks may end in any order.
@@ -30,26 +32,14 @@ pub unsafe fn begin() {
 /// `scratch` is the address of [`SHARED_BYTES`] of shared memory, aligned to 8 and the same in
 /// each block.
 #[inline(always)]
-pub unsafe fn merge<A: Accumulator>(
-    of_warp: Statistics<A>,
-    coefficient: A,
-    scratch: u32,
-) -> Statistics<A> {
+pub unsafe fn merge<P: Part>(of_warp: P, coefficient: P::Number, scratch: u32) -> P {
     let of_block = block::merge(of_warp, coefficient, scratch);
     cluster::wait();
-    let parts = scratch + block::SHARED_BYTES;
-    let (rank, blocks, thread) = (cluster::block_rank(), cluster::block_count(), thread_idx_x());
+    let slots = scratch + block::SHARED_BYTES;
+    let (blocks, thread) = (cluster::block_count(), thread_idx_x());
     if thread < blocks {
-        let mine = cluster::map_shared(parts + 16 * rank, thread);
-        cluster::store(mine, of_block.max);
-        cluster::store(mine + 8, of_block.sum);
+        part::store_to_block(of_block, slots, cluster::block_rank(), thread);
     }
     cluster::sync();
-    let lane = lane_id();
-    let mut part = Statistics::EMPTY;
-    if lane < blocks {
-        part.max = shared::load(parts + 16 * lane);
-        part.sum = shared::load(parts + 16 * lane + 8);
-    }
-    part.merge_lanes(coefficient, 32)
+    part::merge_stored(coefficient, slots, blocks)
 }

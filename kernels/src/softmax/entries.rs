@@ -1,43 +1,75 @@
-//! The instances of the softmax forward: element type x mask x tile, from the table in
-//! [`crate::tiles`].
+//! The instances of the softmax: direction x element type x masks or source x tile, from the
+//! tables in [`crate::tiles`].
 //!
-//! Entries are named `softmax_forward_<element>_<mask>_<tile>`.
+//! Entries are named `softmax_forward_<element>_<mask>_<tile>` and
+//! `softmax_backward_<element>_<source>_<tile>`.
 
 use super::{
+    backward::backward,
+    backward_long::backward_long,
     forward::forward,
-    forward_streamed::forward_streamed,
-    mask::{Additive, Bytes, Unmasked},
-    problem::SoftmaxForward,
+    forward_long::forward_long,
+    gradient::{Probabilities, Scores},
+    mask::{Additive, Bytes, Ranged, Unmasked},
+    problem::{SoftmaxBackward, SoftmaxForward},
     row_threads::{Block, Cluster, Warp},
+    stage::{Staged, Unstaged},
 };
-use crate::softmax_forward_tiles;
+use crate::{softmax_backward_tiles, softmax_forward_tiles};
 use cuda_std::kernel;
 use half::{bf16, f16};
 use pastey::paste;
 
-macro_rules! entries {
-    ($(($tile:ident, $preference:expr, $Sharing:ident, $body:ident, $vectors:tt, $aligned:tt, $threads:tt, $blocks:tt,
-        $arch:tt, $reason:tt))*) => {
+type RangedScores = Scores<Ranged>;
+type MaskedScores = Scores<Additive>;
+
+macro_rules! forward_entries {
+    ($(($tile:ident, $preference:expr, $Sharing:ident, $Residence:ident, $vectors:tt, $aligned:tt,
+        $threads:tt, $blocks:tt, $arch:tt, $reason:tt))*) => {
         $(
             entries_of_tile! {
-                $tile $Sharing $body $vectors $aligned $threads $blocks $arch;
-                (f16 unmasked Unmasked) (f16 bytes Bytes) (f16 additive Additive)
-                (bf16 unmasked Unmasked) (bf16 bytes Bytes) (bf16 additive Additive)
-                (f32 unmasked Unmasked) (f32 bytes Bytes) (f32 additive Additive)
-                (f64 unmasked Unmasked) (f64 bytes Bytes) (f64 additive Additive)
+                forward $tile $Sharing $Residence $vectors $aligned $threads $blocks $arch;
+                f16 (unmasked Unmasked plain) (ranged Ranged plain)
+                    (bytes Bytes masked) (additive Additive masked);
+                bf16 (unmasked Unmasked plain) (ranged Ranged plain)
+                    (bytes Bytes masked) (additive Additive masked);
+                f32 (unmasked Unmasked plain) (ranged Ranged plain)
+                    (bytes Bytes masked) (additive Additive masked);
+                f64 (unmasked Unmasked plain) (ranged Ranged plain)
+                    (bytes Bytes masked) (additive Additive masked);
+            }
+        )*
+    };
+}
+
+macro_rules! backward_entries {
+    ($(($tile:ident, $preference:expr, $Sharing:ident, $Residence:ident, $vectors:tt, $aligned:tt,
+        $threads:tt, $blocks:tt, $arch:tt, $reason:tt))*) => {
+        $(
+            entries_of_tile! {
+                backward $tile $Sharing $Residence $vectors $aligned $threads $blocks $arch;
+                f16 (probabilities Probabilities plain) (scores RangedScores plain)
+                    (masked_scores MaskedScores masked);
+                bf16 (probabilities Probabilities plain) (scores RangedScores plain)
+                    (masked_scores MaskedScores masked);
+                f32 (probabilities Probabilities plain) (scores RangedScores plain)
+                    (masked_scores MaskedScores masked);
+                f64 (probabilities Probabilities plain) (scores RangedScores plain)
+                    (masked_scores MaskedScores masked);
             }
         )*
     };
 }
 
 macro_rules! entries_of_tile {
-    ($tile:ident $Sharing:ident $body:ident $vectors:tt $aligned:tt $threads:tt $blocks:tt
-        $arch:tt; $(($Element:ident $mask:ident $Mask:ident))*) => {
-        $(entry! {
+    ($direction:ident $tile:ident $Sharing:ident $Residence:ident $vectors:tt $aligned:tt
+        $threads:tt $blocks:tt $arch:tt;
+        $($Element:ident $(($kind:ident $Kind:ident $masked:ident))*;)*) => {
+        $($(entry! {
             $Element $arch;
-            $mask $blocks;
-            $tile $Sharing $body $vectors $aligned $threads $Element $mask $Mask
-        })*
+            $masked $blocks;
+            $direction $tile $Sharing $Residence $vectors $aligned $threads $Element $kind $Kind
+        })*)*
     };
 }
 
@@ -46,95 +78,132 @@ macro_rules! entry {
     (f16 "sm_70"; $($rest:tt)*) => { entry! { @ "sm_80" $($rest)* } };
     (bf16 "sm_70"; $($rest:tt)*) => { entry! { @ "sm_80" $($rest)* } };
     ($Element:ident $arch:tt; $($rest:tt)*) => { entry! { @ $arch $($rest)* } };
-    (@ $arch:tt unmasked ($blocks:tt, $masked:tt); $($rest:tt)*) => {
+    (@ $arch:tt plain ($blocks:tt, $masked:tt); $($rest:tt)*) => {
         entry! { @@ $arch $blocks $($rest)* }
     };
-    (@ $arch:tt $mask:ident ($unmasked:tt, $blocks:tt); $($rest:tt)*) => {
+    (@ $arch:tt masked ($plain:tt, $blocks:tt); $($rest:tt)*) => {
         entry! { @@ $arch $blocks $($rest)* }
     };
-    (@@ $arch:tt $blocks:tt $tile:ident $Sharing:ident $body:ident $vectors:tt $aligned:tt
-        $threads:tt $Element:ident $mask:ident $Mask:ident) => {
+    (@@ $arch:tt $blocks:tt $direction:ident $tile:ident $Sharing:ident $Residence:ident
+        $vectors:tt $aligned:tt $threads:tt $Element:ident $kind:ident $Kind:ident) => {
         paste! {
             #[doc = concat!(
-                "[`", stringify!($body), "`] of ", stringify!($Element), ", mask ",
-                stringify!($mask), ", tile ", stringify!($tile), "."
+                "[`", stringify!($direction), "`] of ", stringify!($Element), ", ",
+                stringify!($kind), ", tile ", stringify!($tile), "."
             )]
             ///
             /// # Safety
             /// That of the body.
             #[kernel(launch_bounds($threads, $blocks), arch = $arch)]
-            pub unsafe fn [<softmax_forward_ $Element _ $mask _ $tile>](problem: SoftmaxForward) {
-                $body::<$Element, $Mask, $Sharing, $vectors, $aligned>(&problem)
+            pub unsafe fn [<softmax_ $direction _ $Element _ $kind _ $tile>](
+                problem: [<Softmax $direction:camel>],
+            ) {
+                body! { $direction $Residence $Element $Kind $Sharing $vectors $aligned problem }
             }
         }
     };
 }
 
-softmax_forward_tiles!(entries);
+macro_rules! body {
+    (forward Registers $E:ident $K:ident $T:ident $vectors:tt $aligned:tt $problem:ident) => {
+        forward::<$E, $K, $T, $vectors, $aligned>(&$problem)
+    };
+    (forward SharedMemory $E:ident $K:ident $T:ident $vectors:tt $aligned:tt $problem:ident) => {
+        forward_long::<$E, $K, $T, Staged, $vectors, $aligned>(&$problem)
+    };
+    (forward Streamed $E:ident $K:ident $T:ident $vectors:tt $aligned:tt $problem:ident) => {
+        forward_long::<$E, $K, $T, Unstaged, $vectors, $aligned>(&$problem)
+    };
+    (backward Registers $E:ident $S:ident $T:ident $vectors:tt $aligned:tt $problem:ident) => {
+        backward::<$E, $S, $T, $vectors, $aligned>(&$problem)
+    };
+    (backward SharedMemory $E:ident $S:ident $T:ident $vectors:tt $aligned:tt $problem:ident) => {
+        backward_long::<$E, $S, $T, Staged, $vectors, $aligned>(&$problem)
+    };
+    (backward Streamed $E:ident $S:ident $T:ident $vectors:tt $aligned:tt $problem:ident) => {
+        backward_long::<$E, $S, $T, Unstaged, $vectors, $aligned>(&$problem)
+    };
+}
+
+softmax_forward_tiles!(forward_entries);
+softmax_backward_tiles!(backward_entries);
 
 cuda_std::host_only! {
-    use crate::tiles::{Preference, Sharing, SoftmaxTile};
+    use crate::tiles::{Preference, Residence, Sharing, SoftmaxTile};
     use cuda_std::host::Kernel;
 
-    /// A row of the table with its entries.
+    /// A row of the forward's table with its entries.
     pub struct ForwardVariant {
         /// How the kernel is cut.
         pub tile: SoftmaxTile,
-        /// By element type (f16, bf16, f32, f64), then mask (none, bytes, additive).
-        pub kernels: [[&'static Kernel<(SoftmaxForward,)>; 3]; 4],
+        /// By element type (f16, bf16, f32, f64), then masks (none, a visible range, bytes,
+        /// additive).
+        pub kernels: [[&'static Kernel<(SoftmaxForward,)>; 4]; 4],
+    }
+
+    /// A row of the backward's table with its entries.
+    pub struct BackwardVariant {
+        /// How the kernel is cut.
+        pub tile: SoftmaxTile,
+        /// By element type (f16, bf16, f32, f64), then source (probabilities, scores without
+        /// element masks, scores with them).
+        pub kernels: [[&'static Kernel<(SoftmaxBackward,)>; 3]; 4],
     }
 
     macro_rules! variants {
-        ($(($tile:ident, $preference:expr, $Sharing:ident, $body:ident, $vectors:tt, $aligned:tt, $threads:tt,
-            $blocks:tt, $arch:tt, $reason:tt))*) => {
-            paste! {
-                /// All of them, in order of preference.
-                pub static FORWARD_VARIANTS: &[ForwardVariant] = &[$(
-                    ForwardVariant {
-                        tile: SoftmaxTile {
-                            name: stringify!($tile),
-                            preference: {
-                                use Preference::*;
-                                $preference
-                            },
-                            sharing: Sharing::$Sharing,
-                            vectors: $vectors,
-                            aligned: $aligned,
-                            streamed: variants!(@streamed $body),
-                            threads: $threads,
-                            blocks_per_sm: $blocks,
-                            arch: $arch,
-                            reason: $reason,
+        ($static:ident $Variant:ident $direction:ident $kinds:tt
+            $(($tile:ident, $preference:expr, $Sharing:ident, $Residence:ident, $vectors:tt,
+            $aligned:tt, $threads:tt, $blocks:tt, $arch:tt, $reason:tt))*) => {
+            /// All of them, in order of preference.
+            pub static $static: &[$Variant] = &[$(
+                $Variant {
+                    tile: SoftmaxTile {
+                        name: stringify!($tile),
+                        preference: {
+                            use Preference::*;
+                            $preference
                         },
-                        kernels: [
-                            [
-                                &[<softmax_forward_f16_unmasked_ $tile>],
-                                &[<softmax_forward_f16_bytes_ $tile>],
-                                &[<softmax_forward_f16_additive_ $tile>],
-                            ],
-                            [
-                                &[<softmax_forward_bf16_unmasked_ $tile>],
-                                &[<softmax_forward_bf16_bytes_ $tile>],
-                                &[<softmax_forward_bf16_additive_ $tile>],
-                            ],
-                            [
-                                &[<softmax_forward_f32_unmasked_ $tile>],
-                                &[<softmax_forward_f32_bytes_ $tile>],
-                                &[<softmax_forward_f32_additive_ $tile>],
-                            ],
-                            [
-                                &[<softmax_forward_f64_unmasked_ $tile>],
-                                &[<softmax_forward_f64_bytes_ $tile>],
-                                &[<softmax_forward_f64_additive_ $tile>],
-                            ],
-                        ],
+                        sharing: Sharing::$Sharing,
+                        residence: Residence::$Residence,
+                        vectors: $vectors,
+                        aligned: $aligned,
+                        threads: $threads,
+                        blocks_per_sm: $blocks,
+                        arch: $arch,
+                        reason: $reason,
                     },
-                )*];
-            }
+                    kernels: kernels!($direction $tile; f16 bf16 f32 f64; $kinds),
+                },
+            )*];
         };
-        (@streamed forward) => { false };
-        (@streamed forward_streamed) => { true };
     }
 
-    softmax_forward_tiles!(variants);
+    macro_rules! kernels {
+        ($direction:ident $tile:ident; $($Element:ident)*; $kinds:tt) => {
+            [$(kernels!(@ $direction $tile $Element $kinds)),*]
+        };
+        (@ $direction:ident $tile:ident $Element:ident ($($kind:ident)*)) => {
+            paste! { [$(&[<softmax_ $direction _ $Element _ $kind _ $tile>]),*] }
+        };
+    }
+
+    macro_rules! forward_variants {
+        ($($row:tt)*) => {
+            variants! {
+                FORWARD_VARIANTS ForwardVariant forward (unmasked ranged bytes additive) $($row)*
+            }
+        };
+    }
+
+    macro_rules! backward_variants {
+        ($($row:tt)*) => {
+            variants! {
+                BACKWARD_VARIANTS BackwardVariant backward
+                (probabilities scores masked_scores) $($row)*
+            }
+        };
+    }
+
+    softmax_forward_tiles!(forward_variants);
+    softmax_backward_tiles!(backward_variants);
 }

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     numbers::{Accumulator, Element},
-    reduction::Statistics,
+    reduction::{Part, Statistics},
 };
 use cuda_std::global;
 
@@ -49,7 +49,7 @@ pub unsafe fn forward<
     let offsets = RowOffsets::of(problem, row);
     let mut mask = RowMask::of::<K, E>(problem, &offsets);
     if !exists {
-        mask.end = mask.start;
+        mask.hide_all();
     }
     let scale = Scale::of::<K>(problem);
     let place = (at.thread(), at.threads());

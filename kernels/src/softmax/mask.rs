@@ -4,35 +4,55 @@ use super::problem::{RowOffsets, SoftmaxForward, flags};
 use crate::numbers::{Accumulator, Element};
 use cuda_std::global;
 
-/// Which element masks an instance of a kernel knows.
+/// Which masks an instance of a kernel knows.
 pub trait MaskKind: Copy + 'static {
+    /// Visible ranges: causal, window, lengths.
+    const RANGE: bool;
+    /// Much of a row is probably outside of its visible range: worth a branch for each vector.
+    const SKIPS: bool;
     /// Byte masks.
     const BYTES: bool;
     /// Additive masks.
     const ADDITIVE: bool;
 }
 
-/// No mask with a value for each element.
+/// No mask.
 #[derive(Clone, Copy)]
 pub struct Unmasked;
 
-/// A byte mask.
+/// A visible range, no mask with a value for each element.
+#[derive(Clone, Copy)]
+pub struct Ranged;
+
+/// A byte mask; a visible range too.
 #[derive(Clone, Copy)]
 pub struct Bytes;
 
-/// An additive mask, a byte mask, or both.
+/// An additive mask, a byte mask, or both; a visible range too.
 #[derive(Clone, Copy)]
 pub struct Additive;
 
 impl MaskKind for Unmasked {
+    const RANGE: bool = false;
+    const SKIPS: bool = false;
+    const BYTES: bool = false;
+    const ADDITIVE: bool = false;
+}
+impl MaskKind for Ranged {
+    const RANGE: bool = true;
+    const SKIPS: bool = true;
     const BYTES: bool = false;
     const ADDITIVE: bool = false;
 }
 impl MaskKind for Bytes {
+    const RANGE: bool = true;
+    const SKIPS: bool = false;
     const BYTES: bool = true;
     const ADDITIVE: bool = false;
 }
 impl MaskKind for Additive {
+    const RANGE: bool = true;
+    const SKIPS: bool = false;
     const BYTES: bool = true;
     const ADDITIVE: bool = true;
 }
@@ -63,7 +83,10 @@ impl RowMask {
         problem: &SoftmaxForward,
         offsets: &RowOffsets,
     ) -> Self {
-        let (start, end) = visible_range(problem, offsets);
+        let (start, end) =
+            if K::RANGE { visible_range(problem, offsets) } else { (0, problem.columns as i64) };
+        // An empty range is empty from column 0 on: no vector touches it.
+        let (start, end) = if start < end { (start, end) } else { (0, 0) };
         let mut mask = RowMask {
             start,
             end,
@@ -79,7 +102,7 @@ impl RowMask {
             let word = global::load_cached(problem.bank_index.offset(offsets.bank_index as isize));
             if word as u32 >= problem.bank_size {
                 mask.outside_bank = true;
-                mask.end = mask.start;
+                mask.hide_all();
                 return mask;
             }
             index = word as i64;
@@ -90,7 +113,7 @@ impl RowMask {
             if problem.flags & flags::BYTES_BROADCAST != 0 {
                 // One byte for the row: it sees nothing, or the byte mask is of no concern.
                 if is_masked(problem, global::load_cached(mask.bytes) as u64) {
-                    mask.end = mask.start;
+                    mask.hide_all();
                 }
                 mask.bytes = core::ptr::null();
             }
@@ -101,6 +124,14 @@ impl RowMask {
             mask.additive = problem.additive.cast::<u8>().offset(offset as isize * size as isize);
         }
         mask
+    }
+}
+
+impl RowMask {
+    /// Lets the row see nothing.
+    #[inline(always)]
+    pub fn hide_all(&mut self) {
+        (self.start, self.end) = (0, 0);
     }
 }
 

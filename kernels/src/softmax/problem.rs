@@ -110,8 +110,23 @@ pub struct SoftmaxForward {
     pub row_lanes_log2: u32,
     /// How many of `dimensions` count.
     pub rank: u32,
+    /// Stretches that a block can keep in shared memory, where a kernel does.
+    pub slots: u32,
     /// The dimensions that rows are counted in, innermost first.
     pub dimensions: [RowDimension; MAX_ROW_DIMENSIONS],
+}
+
+/// A backward problem, passed to the kernel by value.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct SoftmaxBackward {
+    /// The rows, as in the forward: x is what was saved, probabilities or the forward's input, y is
+    /// dX, and there is no lse.
+    pub rows: SoftmaxForward,
+    /// dP, of the same type; the last dimension's stride is 1.
+    pub gradient: *const c_void,
+    /// Its strides along the rows' dimensions, in elements.
+    pub gradient_strides: [i64; MAX_ROW_DIMENSIONS],
 }
 
 /// The bits of [`SoftmaxForward::flags`].
@@ -176,15 +191,25 @@ impl RowOffsets {
 /// Where a row's output begins, in elements from the output's start. Apart from [`RowOffsets`],
 /// because it is found late: until the sum is known, its registers have better uses.
 #[inline(always)]
-#[expect(unused_assignments, reason = "the last step of the unrolled loop leaves no rest")]
 pub fn output_offset(problem: &SoftmaxForward, row: u32) -> i64 {
+    offset_by(problem, row, |i| problem.dimensions[i].y)
+}
+
+/// Where a row's gradient begins, in elements from the gradient's start.
+#[inline(always)]
+pub fn gradient_offset(problem: &SoftmaxBackward, row: u32) -> i64 {
+    offset_by(&problem.rows, row, |i| problem.gradient_strides[i])
+}
+
+#[inline(always)]
+#[expect(unused_assignments, reason = "the last step of the unrolled loop leaves no rest")]
+fn offset_by(problem: &SoftmaxForward, row: u32, stride: impl Fn(usize) -> i64) -> i64 {
     let (mut rest, mut offset) = (hint::opaque(row), 0);
     unroll!(i in MAX_ROW_DIMENSIONS => {
         if (i as u32) < problem.rank {
-            let dimension = &problem.dimensions[i];
-            let (quotient, index) = dimension.size.divide(rest);
+            let (quotient, index) = problem.dimensions[i].size.divide(rest);
             rest = quotient;
-            offset += index as i64 * dimension.y;
+            offset += index as i64 * stride(i);
         }
     });
     offset

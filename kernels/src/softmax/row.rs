@@ -1,4 +1,4 @@
-//! The part of a row that one thread holds: loads, scores, stores.
+//! The part of a row that one thread holds: which columns, loads, what masks hide.
 //!
 //! A row is cut into vectors of 16 bytes, which the row's threads take in turn, so that a warp
 //! reads contiguous memory. Rows that begin off the 16-byte grid are cut along that grid all the
@@ -10,11 +10,8 @@ use super::{
     problem::{RowOffsets, SoftmaxForward},
     scale::Scale,
 };
-use crate::{
-    numbers::{Accumulator, Element},
-    reduction::Statistics,
-};
-use cuda_std::{global, hint};
+use crate::numbers::Element;
+use cuda_std::global;
 
 /// A row, or a stretch of it that one pass over the registers covers. Columns count from the
 /// stretch's first.
@@ -22,24 +19,25 @@ use cuda_std::{global, hint};
 pub struct Stretch<E> {
     x: *const E,
     bytes: *const u8,
-    additive: *const u8,
+    /// The additive mask, or null.
+    pub(super) additive: *const u8,
     /// Columns of the stretch.
     columns: i32,
     /// The first column that may be visible, and the one after the last.
-    visible: (i32, i32),
+    pub(super) visible: (i32, i32),
     /// Elements by which the 16-byte grid of x begins before column 0.
-    lead: i32,
-    /// The calling thread's number among those of the row, and how many these are.
-    thread: u32,
-    threads: u32,
+    pub(super) lead: i32,
+    /// The calling thread's number among those that share the stretch, and how many these are.
+    pub(super) thread: u32,
+    pub(super) threads: u32,
 }
 
-/// What a thread holds of a stretch while it stays in registers: inputs, with -inf in place of
-/// what is hidden (+inf where the scale is negative).
+/// What a thread holds of a stretch while it stays in registers: inputs, with the scale's `hidden`
+/// in place of what is hidden.
 #[derive(Clone, Copy)]
 pub struct Held<E: Element, const VECTORS: usize> {
-    vectors: [E::Vector; VECTORS],
-    edges: [E::Accumulator; 2],
+    pub(super) vectors: [E::Vector; VECTORS],
+    pub(super) edges: [E::Accumulator; 2],
 }
 
 impl<E: Element> Stretch<E> {
@@ -58,7 +56,7 @@ impl<E: Element> Stretch<E> {
         begin: i64,
         length: i64,
     ) -> Self {
-        let x = problem.x.cast::<E>().offset((offsets.x + begin) as isize);
+        let x = x_of_row::<E>(problem, offsets).offset(begin as isize);
         let relative = |column: i64| {
             let column = column - begin;
             if column < 0 {
@@ -77,7 +75,7 @@ impl<E: Element> Stretch<E> {
             visible: (relative(mask.start), relative(mask.end)),
             thread: at.0,
             threads: at.1,
-            lead: if ALIGNED { 0 } else { (x as usize % 16 / size_of::<E>()) as i32 },
+            lead: if ALIGNED { 0 } else { lead::<E>(x) },
         };
         if !mask.bytes.is_null() {
             stretch.bytes = mask.bytes.offset(begin as isize);
@@ -89,21 +87,15 @@ impl<E: Element> Stretch<E> {
         stretch
     }
 
-    /// Elements by which the 16-byte grid begins before column 0.
-    #[inline(always)]
-    pub fn lead(&self) -> i32 {
-        self.lead
-    }
-
     /// The first column of the thread's `v`-th vector.
     #[inline(always)]
-    fn column(&self, v: usize) -> i32 {
+    pub(super) fn column(&self, v: usize) -> i32 {
         ((v as u32 * self.threads + self.thread) * E::LANES as u32) as i32 - self.lead
     }
 
     /// Is the vector at `column` whole?
     #[inline(always)]
-    fn is_whole<const ALIGNED: bool>(&self, column: i32) -> bool {
+    pub(super) fn is_whole<const ALIGNED: bool>(&self, column: i32) -> bool {
         if ALIGNED {
             column < self.columns
         } else {
@@ -114,7 +106,7 @@ impl<E: Element> Stretch<E> {
     /// The columns of a thread's edge elements, -1 where it has none: one before the first whole
     /// vector, one after the last.
     #[inline(always)]
-    fn edge_columns(&self) -> [i32; 2] {
+    pub(super) fn edge_columns(&self) -> [i32; 2] {
         let (lanes, thread) = (E::LANES as i32, self.thread as i32);
         let mut head = if self.lead > 0 { lanes - self.lead } else { 0 };
         if head > self.columns {
@@ -132,9 +124,65 @@ impl<E: Element> Stretch<E> {
 
     /// Is the vector at `column` whole, and part of it perhaps visible? Else it is not read.
     #[inline(always)]
-    fn is_read<const ALIGNED: bool>(&self, column: i32) -> bool {
+    pub(super) fn is_read<const ALIGNED: bool>(&self, column: i32) -> bool {
         let (start, end) = self.visible;
         self.is_whole::<ALIGNED>(column) && column < end && column + E::LANES as i32 > start
+    }
+
+    /// The first columns of the threads' `v`-th vectors, and the one after their last: the same
+    /// for all threads, so that a branch on it parts none.
+    #[inline(always)]
+    fn slab(&self, v: usize) -> (i32, i32) {
+        let first = (v as u32 * self.threads * E::LANES as u32) as i32 - self.lead;
+        (first, first + (self.threads * E::LANES as u32) as i32)
+    }
+
+    /// May any of the threads' `v`-th vectors be visible?
+    #[inline(always)]
+    pub(super) fn is_slab_visible(&self, v: usize) -> bool {
+        let ((first, last), (start, end)) = (self.slab(v), self.visible);
+        first < end && last > start
+    }
+
+    /// Are all of the threads' `v`-th vectors within the visible range?
+    #[inline(always)]
+    fn is_slab_all_visible(&self, v: usize) -> bool {
+        let ((first, last), (start, end)) = (self.slab(v), self.visible);
+        first >= start && last <= end
+    }
+
+    /// Are all of this thread's vectors within the visible range?
+    #[inline(always)]
+    pub(super) fn is_all_visible<const VECTORS: usize>(&self) -> bool {
+        let (start, end) = self.visible;
+        self.column(0) >= start && self.column(VECTORS - 1) + E::LANES as i32 <= end
+    }
+
+    /// The first column of the vectors that [`Stretch::is_read`] of all threads together, and how
+    /// many columns they are: one range.
+    #[inline(always)]
+    pub(super) fn range_read(&self) -> (i32, i32) {
+        let lanes = E::LANES as i32;
+        // Columns on the grid, counted from it.
+        let (start, end) = (self.visible.0 + self.lead, self.visible.1 + self.lead);
+        let head = (self.lead + lanes - 1) / lanes * lanes;
+        let tail = (self.lead + self.columns) / lanes * lanes;
+        let (down, up) = (start / lanes * lanes, (end + lanes - 1) / lanes * lanes);
+        let first = if down > head { down } else { head };
+        let last = if up < tail { up } else { tail };
+        (first - self.lead, if last > first && end > start { last - first } else { 0 })
+    }
+
+    /// x's column.
+    #[inline(always)]
+    pub(super) fn x_at(&self, column: i32) -> *const E {
+        self.x.wrapping_offset(column as isize)
+    }
+
+    /// Does a tensor whose column 0 is at `at` lie on the 16-byte grid where x does?
+    #[inline(always)]
+    pub(super) fn is_on_grid(&self, at: *const E) -> bool {
+        (at as usize).wrapping_sub(self.lead as usize * size_of::<E>()).is_multiple_of(16)
     }
 
     /// Loads what this thread holds, as far as it may be visible, and hides what is masked.
@@ -147,46 +195,75 @@ impl<E: Element> Stretch<E> {
         problem: &SoftmaxForward,
         scale: Scale<E::Accumulator>,
     ) -> Held<E, VECTORS> {
-        let mut held = Held { vectors: [E::ZERO_VECTOR; VECTORS], edges: [scale.hidden; 2] };
-        let vector_at = |column: i32| self.x.wrapping_offset(column as isize).cast::<E::Vector>();
-        let (start, end) = self.visible;
-        // Of most threads: then nothing needs to be asked of each vector.
-        let is_all_visible =
-            self.column(0) >= start && self.column(VECTORS - 1) + E::LANES as i32 <= end;
-        // All loads first, so that they are in flight together.
-        if is_all_visible {
+        let vectors = self.load_vectors::<VECTORS, ALIGNED>(self.x);
+        let mut held = Held { vectors, edges: [scale.hidden; 2] };
+        self.hide::<K, VECTORS, ALIGNED>(problem, scale, &mut held);
+        held
+    }
+
+    /// Loads the vectors that may be visible of a tensor whose column 0 is at `from`, on the same
+    /// grid as x. The others are 0.
+    ///
+    /// # Safety
+    /// As for [`Stretch::of`].
+    #[inline(always)]
+    pub(super) unsafe fn load_vectors<const VECTORS: usize, const ALIGNED: bool>(
+        &self,
+        from: *const E,
+    ) -> [E::Vector; VECTORS] {
+        let mut vectors = [E::ZERO_VECTOR; VECTORS];
+        let vector_at = |column: i32| from.wrapping_offset(column as isize).cast::<E::Vector>();
+        // All loads first, so that they are in flight together. Of most threads all vectors are
+        // visible: then nothing needs to be asked of each.
+        if self.is_all_visible::<VECTORS>() {
             unroll!(v in VECTORS => {
-                held.vectors[v] = global::load_streaming(vector_at(self.column(v)));
+                vectors[v] = global::load_once(vector_at(self.column(v)));
             });
         } else {
             unroll!(v in VECTORS => {
                 let column = self.column(v);
                 let read = self.is_read::<ALIGNED>(column);
-                held.vectors[v] =
-                    global::load_streaming_if(read, vector_at(column), E::ZERO_VECTOR);
+                vectors[v] = global::load_once_if(read, vector_at(column), E::ZERO_VECTOR);
             });
         }
+        vectors
+    }
+
+    /// Multiplies the vectors that were loaded by a special scale, puts `scale.hidden` in place of
+    /// what is hidden of them, and loads the edges.
+    ///
+    /// # Safety
+    /// As for [`Stretch::of`].
+    #[inline(always)]
+    pub(super) unsafe fn hide<K: MaskKind, const VECTORS: usize, const ALIGNED: bool>(
+        &self,
+        problem: &SoftmaxForward,
+        scale: Scale<E::Accumulator>,
+        held: &mut Held<E, VECTORS>,
+    ) {
         if scale.is_special {
             unroll!(v in VECTORS => {
                 let lanes = scaled::<E>(E::unpack(held.vectors[v]), scale.given);
                 held.vectors[v] = E::pack(lanes);
             });
         }
-        if !is_all_visible {
+        let (start, end) = self.visible;
+        if !self.is_all_visible::<VECTORS>() {
             unroll!(v in VECTORS => {
-                let column = self.column(v);
-                let whole = self.is_whole::<ALIGNED>(column);
-                let hidden = if whole { outside::<E>(column, start, end) } else { !0 };
-                held.vectors[v] = E::replace(held.vectors[v], hidden, scale.hidden);
+                if !K::SKIPS || self.is_slab_visible(v) && !self.is_slab_all_visible(v) {
+                    let column = self.column(v);
+                    let whole = self.is_whole::<ALIGNED>(column);
+                    let hidden = if whole { outside::<E>(column, start, end) } else { !0 };
+                    held.vectors[v] = E::replace(held.vectors[v], hidden, scale.hidden);
+                }
             });
         }
         if K::BYTES && !self.bytes.is_null() {
-            self.hide_masked::<VECTORS, ALIGNED>(problem, scale, &mut held);
+            self.hide_masked::<VECTORS, ALIGNED>(problem, scale, held);
         }
         if !ALIGNED {
-            self.load_edges::<K, VECTORS>(problem, scale, &mut held);
+            self.load_edges::<K, VECTORS>(problem, scale, held);
         }
-        held
     }
 
     /// Hides what the byte mask hides of the vectors.
@@ -220,7 +297,7 @@ impl<E: Element> Stretch<E> {
     /// # Safety
     /// As for [`Stretch::of`].
     #[inline(always)]
-    unsafe fn load_edges<K: MaskKind, const VECTORS: usize>(
+    pub(super) unsafe fn load_edges<K: MaskKind, const VECTORS: usize>(
         &self,
         problem: &SoftmaxForward,
         scale: Scale<E::Accumulator>,
@@ -237,165 +314,35 @@ impl<E: Element> Stretch<E> {
             }
         });
     }
-
-    /// The scores of the `v`-th vector that is held: scaled, -inf where nothing is visible.
-    ///
-    /// # Safety
-    /// As for [`Stretch::of`].
-    #[inline(always)]
-    unsafe fn scores<K: MaskKind, const VECTORS: usize, const ALIGNED: bool>(
-        &self,
-        problem: &SoftmaxForward,
-        scale: Scale<E::Accumulator>,
-        held: &Held<E, VECTORS>,
-        v: usize,
-        column: i32,
-    ) -> E::Lanes {
-        let mut lanes = E::unpack(held.vectors[v]);
-        let (start, end) = self.visible;
-        let read =
-            self.is_whole::<ALIGNED>(column) && column < end && column + E::LANES as i32 > start;
-        if !K::ADDITIVE || self.additive.is_null() || !read {
-            return scaled::<E>(lanes, scale.factor);
-        }
-        let additive = mask::load_additive::<E, ALIGNED>(problem, self.additive, column);
-        unroll!(lane in E::LANES => {
-            lanes[lane] = with_additive(lanes[lane], scale, additive[lane]);
-        });
-        lanes
-    }
-
-    /// The score of the `i`-th edge element that is held.
-    ///
-    /// # Safety
-    /// As for [`Stretch::of`].
-    #[inline(always)]
-    unsafe fn edge_score<K: MaskKind, const VECTORS: usize>(
-        &self,
-        problem: &SoftmaxForward,
-        scale: Scale<E::Accumulator>,
-        held: &Held<E, VECTORS>,
-        i: usize,
-        column: i32,
-    ) -> E::Accumulator {
-        let (start, end) = self.visible;
-        if K::ADDITIVE && !self.additive.is_null() && column >= start && column < end {
-            let additive = mask::additive_element::<E>(problem, self.additive, column);
-            return with_additive(held.edges[i], scale, additive);
-        }
-        held.edges[i] * scale.factor
-    }
-
-    /// Adds what this thread holds to the statistics of what it has seen (online softmax).
-    ///
-    /// # Safety
-    /// As for [`Stretch::of`].
-    #[inline(always)]
-    pub unsafe fn accumulate<K: MaskKind, const VECTORS: usize, const ALIGNED: bool>(
-        &self,
-        problem: &SoftmaxForward,
-        scale: Scale<E::Accumulator>,
-        held: &Held<E, VECTORS>,
-        mut seen: Statistics<E::Accumulator>,
-    ) -> Statistics<E::Accumulator> {
-        unroll!(v in VECTORS => {
-            let column = self.column(v);
-            let scores =
-                self.scores::<K, VECTORS, ALIGNED>(problem, scale, held, v, column);
-            let mut max = seen.max;
-            unroll!(lane in E::LANES => {
-                max = max.max(scores[lane]);
-            });
-            seen = seen.raised_to(max, scale.coefficient);
-            let reference = seen.reference();
-            unroll!(lane in E::LANES => {
-                seen.sum = seen.sum + scale.exponential(scores[lane], reference);
-            });
-        });
-        if !ALIGNED {
-            let edges = self.edge_columns();
-            unroll!(i in 2 => {
-                let score = self.edge_score::<K, VECTORS>(problem, scale, held, i, edges[i]);
-                seen = seen.raised_to(seen.max.max(score), scale.coefficient);
-                seen.sum = seen.sum + scale.exponential(score, seen.reference());
-            });
-        }
-        seen
-    }
-
-    /// Stores the probabilities of what this thread holds: exponentials relative to `reference`,
-    /// times `factor`, over all columns of the stretch, which in the output begin at `y`.
-    ///
-    /// # Safety
-    /// As for [`Stretch::of`].
-    #[inline(always)]
-    pub unsafe fn store<K: MaskKind, const VECTORS: usize, const ALIGNED: bool>(
-        mut self,
-        problem: &SoftmaxForward,
-        scale: Scale<E::Accumulator>,
-        mut held: Held<E, VECTORS>,
-        y: *mut E,
-        reference: E::Accumulator,
-        factor: E::Accumulator,
-    ) {
-        let first = (y as usize).wrapping_sub(self.lead as usize * size_of::<E>());
-        let y_aligned = ALIGNED || first.is_multiple_of(16);
-        // Addresses and scores are computed anew: held since the sum was, they would take more
-        // registers than there are.
-        self.thread = hint::opaque(self.thread);
-        unroll!(v in VECTORS => {
-            held.vectors[v] = hint::opaque(held.vectors[v]);
-        });
-        unroll!(v in VECTORS => {
-            let column = self.column(v);
-            if self.is_whole::<ALIGNED>(column) {
-                let mut lanes =
-                    self.scores::<K, VECTORS, ALIGNED>(problem, scale, &held, v, column);
-                unroll!(lane in E::LANES => {
-                    lanes[lane] = scale.exponential(lanes[lane], reference) * factor;
-                });
-                let to = y.offset(column as isize);
-                if y_aligned {
-                    global::store_streaming(to.cast::<E::Vector>(), E::pack(lanes));
-                } else {
-                    unroll!(lane in E::LANES => {
-                        E::store(to.add(lane), E::narrow(lanes[lane]));
-                    });
-                }
-            }
-        });
-        if !ALIGNED {
-            let edges = self.edge_columns();
-            unroll!(i in 2 => {
-                let column = edges[i];
-                if column >= 0 {
-                    let score = self.edge_score::<K, VECTORS>(problem, scale, &held, i, column);
-                    let probability = scale.exponential(score, reference) * factor;
-                    E::store(y.offset(column as isize), E::narrow(probability));
-                }
-            });
-        }
-    }
 }
 
+/// Where x's row begins.
+///
+/// # Safety
+/// The problem's x must be valid for the row.
 #[inline(always)]
-fn scaled<E: Element>(mut lanes: E::Lanes, factor: E::Accumulator) -> E::Lanes {
+pub unsafe fn x_of_row<E>(problem: &SoftmaxForward, offsets: &RowOffsets) -> *const E {
+    problem.x.cast::<E>().offset(offsets.x as isize)
+}
+
+/// Elements by which the 16-byte grid begins before `at`.
+#[inline(always)]
+pub fn lead<E>(at: *const E) -> i32 {
+    (at as usize % 16 / size_of::<E>()) as i32
+}
+
+/// The lanes, each times `factor`.
+#[inline(always)]
+pub(super) fn scaled<E: Element>(mut lanes: E::Lanes, factor: E::Accumulator) -> E::Lanes {
     unroll!(lane in E::LANES => {
         lanes[lane] = lanes[lane] * factor;
     });
     lanes
 }
 
-/// The score of an input with an additive mask, rounded once: product and mask may be far larger
-/// than their sum. What is hidden stays hidden, whatever garbage its mask holds.
-#[inline(always)]
-fn with_additive<A: Accumulator>(input: A, scale: Scale<A>, additive: A) -> A {
-    if input == scale.hidden { A::NEG_INFINITY } else { input.mul_add(scale.factor, additive) }
-}
-
 /// The lanes of the vector at `column` that lie outside of `start..end`, a bit each.
 #[inline(always)]
-fn outside<E: Element>(column: i32, start: i32, end: i32) -> u32 {
+pub(super) fn outside<E: Element>(column: i32, start: i32, end: i32) -> u32 {
     let lanes = E::LANES as i32;
     let clamped = |n: i32| {
         if n < 0 {

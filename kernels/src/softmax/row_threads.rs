@@ -1,10 +1,7 @@
 //! Which threads share a row.
 
 use super::problem::SoftmaxForward;
-use crate::{
-    numbers::Accumulator,
-    reduction::{Statistics, block, cluster},
-};
+use crate::reduction::{Part, block, cluster};
 use cuda_std::{
     cluster as cluster_index, shared,
     thread::{block_dim_x, block_idx_x, thread_idx_x},
@@ -23,13 +20,15 @@ pub trait RowThreads: Copy {
     fn thread(self) -> u32;
     /// How many they are.
     fn threads(self) -> u32;
+    /// The block's number among those of the row, and how many these are.
+    fn block(self) -> (u32, u32);
     /// How many lanes of a warp belong to the row.
     fn lanes(self) -> u32;
     /// Merges what the row's warps have, of which every lane holds that of its own.
     ///
     /// # Safety
     /// All threads of the row must call together, once.
-    unsafe fn merge<A: Accumulator>(self, of_warp: Statistics<A>, coefficient: A) -> Statistics<A>;
+    unsafe fn merge<P: Part>(self, of_warp: P, coefficient: P::Number) -> P;
 }
 
 /// A warp takes one row, or several: 32 lanes or a smaller power of two for each.
@@ -56,11 +55,15 @@ impl RowThreads for Warp {
         self.lanes()
     }
     #[inline(always)]
+    fn block(self) -> (u32, u32) {
+        (0, 1)
+    }
+    #[inline(always)]
     fn lanes(self) -> u32 {
         1 << self.lanes_log2
     }
     #[inline(always)]
-    unsafe fn merge<A: Accumulator>(self, of_warp: Statistics<A>, _: A) -> Statistics<A> {
+    unsafe fn merge<P: Part>(self, of_warp: P, _: P::Number) -> P {
         of_warp
     }
 }
@@ -87,11 +90,15 @@ impl RowThreads for Block {
         block_dim_x()
     }
     #[inline(always)]
+    fn block(self) -> (u32, u32) {
+        (0, 1)
+    }
+    #[inline(always)]
     fn lanes(self) -> u32 {
         32
     }
     #[inline(always)]
-    unsafe fn merge<A: Accumulator>(self, of_warp: Statistics<A>, coefficient: A) -> Statistics<A> {
+    unsafe fn merge<P: Part>(self, of_warp: P, coefficient: P::Number) -> P {
         block::merge(of_warp, coefficient, shared::dynamic())
     }
 }
@@ -122,11 +129,15 @@ impl RowThreads for Cluster {
         self.blocks * block_dim_x()
     }
     #[inline(always)]
+    fn block(self) -> (u32, u32) {
+        (self.rank, self.blocks)
+    }
+    #[inline(always)]
     fn lanes(self) -> u32 {
         32
     }
     #[inline(always)]
-    unsafe fn merge<A: Accumulator>(self, of_warp: Statistics<A>, coefficient: A) -> Statistics<A> {
+    unsafe fn merge<P: Part>(self, of_warp: P, coefficient: P::Number) -> P {
         cluster::merge(of_warp, coefficient, shared::dynamic())
     }
 }

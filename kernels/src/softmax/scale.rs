@@ -31,10 +31,7 @@ impl<A: Accumulator> Scale<A> {
     /// The problem's scale must be valid.
     #[inline(always)]
     pub unsafe fn of<K: MaskKind>(problem: &SoftmaxForward) -> Self {
-        let mut given = A::from_f64(problem.scale);
-        if !problem.scale_pointer.is_null() {
-            given = global::load_cached(problem.scale_pointer.cast::<A>());
-        }
+        let given = given(problem);
         let unit = A::from_f64(A::LOG_BASE_E);
         let is_negative = given < A::ZERO;
         let magnitude = if is_negative { A::ZERO - given } else { given };
@@ -50,10 +47,34 @@ impl<A: Accumulator> Scale<A> {
         Scale { factor, coefficient, hidden: signed(f64::NEG_INFINITY), is_special, given }
     }
 
+    /// Reads the problem's scale where x are probabilities: what is hidden of them is 0.
+    ///
+    /// # Safety
+    /// As for [`Scale::of`].
+    #[inline(always)]
+    pub unsafe fn of_probabilities(problem: &SoftmaxForward) -> Self {
+        let one = A::from_f64(1.0);
+        let given = given(problem);
+        Scale { factor: one, coefficient: one, hidden: A::ZERO, is_special: false, given }
+    }
+
     /// The exponential of a score, relative to that of `reference`.
     #[inline(always)]
     pub fn exponential(&self, score: A, reference: A) -> A {
         ((score - reference) * self.coefficient).exp_base()
+    }
+}
+
+/// The scale as a number or from device memory.
+///
+/// # Safety
+/// The problem's scale must be valid.
+#[inline(always)]
+unsafe fn given<A: Accumulator>(problem: &SoftmaxForward) -> A {
+    if problem.scale_pointer.is_null() {
+        A::from_f64(problem.scale)
+    } else {
+        global::load_cached(problem.scale_pointer.cast::<A>())
     }
 }
 

@@ -1,0 +1,26 @@
+//! Bulk copies from global to shared memory by one instruction, which report to an
+//! [`mbarrier`](crate::mbarrier). From sm_90, PTX 8.0.
+
+/// Copies `bytes` bytes, and tells the barrier of the block's own at `mbarrier` when they are
+/// there: its phase must expect them
+/// ([`arrive_expect_tx`](crate::mbarrier::arrive_expect_tx)).
+///
+/// # Safety
+/// `to` and `from` are aligned to 16, and `bytes` is a positive multiple of 16. `from` is valid
+/// for so many bytes of global memory, and nobody stores there, until the phase has ended; until
+/// then nobody touches the bytes at `to`, and what threads did there before is ordered before by
+/// [`proxy_async`](crate::fence::proxy_async). The barrier's initialisation is, too.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn load(to: u32, from: *const u8, bytes: u32, mbarrier: u32) {
+    dual! {
+        ptx: core::arch::asm!(
+            concat!(
+                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes ",
+                "[{}], [{}], {}, [{}];",
+            ),
+            in(reg32) to, in(reg64) from, in(reg32) bytes, in(reg32) mbarrier, options(nostack),
+        ),
+        emulator: cuda_emulator::copy::bulk_load(to, from, bytes, mbarrier),
+    }
+}

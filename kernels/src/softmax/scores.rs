@@ -1,0 +1,197 @@
+//! The scores of what a thread holds of a row: their statistics, and their exponentials.
+
+use super::{
+    mask::{self, MaskKind},
+    problem::SoftmaxForward,
+    row::{Held, Stretch, scaled},
+    scale::Scale,
+};
+use crate::{
+    numbers::{Accumulator, Element},
+    reduction::Statistics,
+};
+use cuda_std::{global, hint};
+
+impl<E: Element> Stretch<E> {
+    /// The scores of the `v`-th vector that is held: scaled, -inf where nothing is visible.
+    ///
+    /// # Safety
+    /// As for [`Stretch::of`].
+    #[inline(always)]
+    pub(super) unsafe fn scores<K: MaskKind, const VECTORS: usize, const ALIGNED: bool>(
+        &self,
+        problem: &SoftmaxForward,
+        scale: Scale<E::Accumulator>,
+        held: &Held<E, VECTORS>,
+        v: usize,
+        column: i32,
+    ) -> E::Lanes {
+        let mut lanes = E::unpack(held.vectors[v]);
+        if !K::ADDITIVE || self.additive.is_null() || !self.is_read::<ALIGNED>(column) {
+            return scaled::<E>(lanes, scale.factor);
+        }
+        let additive = mask::load_additive::<E, ALIGNED>(problem, self.additive, column);
+        unroll!(lane in E::LANES => {
+            lanes[lane] = with_additive(lanes[lane], scale, additive[lane]);
+        });
+        lanes
+    }
+
+    /// The score of the `i`-th edge element that is held.
+    ///
+    /// # Safety
+    /// As for [`Stretch::of`].
+    #[inline(always)]
+    pub(super) unsafe fn edge_score<K: MaskKind, const VECTORS: usize>(
+        &self,
+        problem: &SoftmaxForward,
+        scale: Scale<E::Accumulator>,
+        held: &Held<E, VECTORS>,
+        i: usize,
+        column: i32,
+    ) -> E::Accumulator {
+        let (start, end) = self.visible;
+        if K::ADDITIVE && !self.additive.is_null() && column >= start && column < end {
+            let additive = mask::additive_element::<E>(problem, self.additive, column);
+            return with_additive(held.edges[i], scale, additive);
+        }
+        held.edges[i] * scale.factor
+    }
+
+    /// Adds what this thread holds to the statistics of what it has seen (online softmax).
+    ///
+    /// # Safety
+    /// As for [`Stretch::of`].
+    #[inline(always)]
+    pub unsafe fn accumulate<K: MaskKind, const VECTORS: usize, const ALIGNED: bool>(
+        &self,
+        problem: &SoftmaxForward,
+        scale: Scale<E::Accumulator>,
+        held: &Held<E, VECTORS>,
+        mut seen: Statistics<E::Accumulator>,
+    ) -> Statistics<E::Accumulator> {
+        unroll!(v in VECTORS => {
+            if !K::SKIPS || self.is_slab_visible(v) {
+                let column = self.column(v);
+                let scores =
+                    self.scores::<K, VECTORS, ALIGNED>(problem, scale, held, v, column);
+                let mut max = seen.max;
+                unroll!(lane in E::LANES => {
+                    max = max.max(scores[lane]);
+                });
+                seen = seen.raised_to(max, scale.coefficient);
+                let reference = seen.reference();
+                unroll!(lane in E::LANES => {
+                    seen.sum = seen.sum + scale.exponential(scores[lane], reference);
+                });
+            }
+        });
+        if !ALIGNED {
+            let edges = self.edge_columns();
+            unroll!(i in 2 => {
+                let score = self.edge_score::<K, VECTORS>(problem, scale, held, i, edges[i]);
+                seen = seen.raised_to(seen.max.max(score), scale.coefficient);
+                seen.sum = seen.sum + scale.exponential(score, seen.reference());
+            });
+        }
+        seen
+    }
+
+    /// Stores a value over all columns of the stretch, which in the output begin at `y`.
+    ///
+    /// # Safety
+    /// As for [`Stretch::of`].
+    #[inline(always)]
+    pub unsafe fn store_constant<const VECTORS: usize, const ALIGNED: bool>(
+        &self,
+        y: *mut E,
+        value: E::Accumulator,
+    ) {
+        let on_grid = ALIGNED || self.is_on_grid(y);
+        unroll!(v in VECTORS => {
+            let column = self.column(v);
+            if self.is_whole::<ALIGNED>(column) {
+                store_vector::<E>(y.offset(column as isize), on_grid, E::splat(value));
+            }
+        });
+        if !ALIGNED {
+            let edges = self.edge_columns();
+            unroll!(i in 2 => {
+                if edges[i] >= 0 {
+                    E::store(y.offset(edges[i] as isize), E::narrow(value));
+                }
+            });
+        }
+    }
+
+    /// Stores the probabilities of what this thread holds: exponentials relative to `reference`,
+    /// times `factor`, over all columns of the stretch, which in the output begin at `y`.
+    ///
+    /// # Safety
+    /// As for [`Stretch::of`].
+    #[inline(always)]
+    pub unsafe fn store<K: MaskKind, const VECTORS: usize, const ALIGNED: bool>(
+        mut self,
+        problem: &SoftmaxForward,
+        scale: Scale<E::Accumulator>,
+        mut held: Held<E, VECTORS>,
+        y: *mut E,
+        reference: E::Accumulator,
+        factor: E::Accumulator,
+    ) {
+        let y_aligned = ALIGNED || self.is_on_grid(y);
+        // Addresses and scores are computed anew: held since the sum was, they would take more
+        // registers than there are.
+        self.thread = hint::opaque(self.thread);
+        unroll!(v in VECTORS => {
+            held.vectors[v] = hint::opaque(held.vectors[v]);
+        });
+        unroll!(v in VECTORS => {
+            let column = self.column(v);
+            if self.is_whole::<ALIGNED>(column) {
+                // What is invisible is 0, or NaN where the row is.
+                let mut lanes = E::splat(E::Accumulator::ZERO * factor);
+                if !K::SKIPS || self.is_slab_visible(v) {
+                    lanes = self.scores::<K, VECTORS, ALIGNED>(problem, scale, &held, v, column);
+                    unroll!(lane in E::LANES => {
+                        lanes[lane] = scale.exponential(lanes[lane], reference) * factor;
+                    });
+                }
+                store_vector::<E>(y.offset(column as isize), y_aligned, lanes);
+            }
+        });
+        if !ALIGNED {
+            let edges = self.edge_columns();
+            unroll!(i in 2 => {
+                let column = edges[i];
+                if column >= 0 {
+                    let score = self.edge_score::<K, VECTORS>(problem, scale, &held, i, column);
+                    let probability = scale.exponential(score, reference) * factor;
+                    E::store(y.offset(column as isize), E::narrow(probability));
+                }
+            });
+        }
+    }
+}
+
+/// Stores a vector of an output; element by element unless it is on the 16-byte grid.
+///
+/// # Safety
+/// `to` must be valid for the vector, and aligned to it if `on_grid`.
+#[inline(always)]
+pub(super) unsafe fn store_vector<E: Element>(to: *mut E, on_grid: bool, lanes: E::Lanes) {
+    if on_grid {
+        global::store_streaming(to.cast::<E::Vector>(), E::pack(lanes));
+    } else {
+        unroll!(lane in E::LANES => {
+            E::store(to.add(lane), E::narrow(lanes[lane]));
+        });
+    }
+}
+
+/// The score of an input with an additive mask, rounded once: product and mask may be far larger
+/// than their sum. What is hidden stays hidden, whatever garbage its mask holds.
+#[inline(always)]
+fn with_additive<A: Accumulator>(input: A, scale: Scale<A>, additive: A) -> A {
+    if input == scale.hidden { A::NEG_INFINITY } else { input.mul_add(scale.factor, additive) }
+}

@@ -1,0 +1,57 @@
+//! A block's way along a row that is cut into stretches.
+
+/// The stretches of a row that a block takes, one after the other. Stretches are of equal length
+/// and begin where vectors do, but for the first, which begins where the row does; the blocks that
+/// share a row take them in turn.
+#[derive(Clone, Copy)]
+pub struct Walk {
+    /// Where the stretch would begin on the vector grid.
+    grid: i64,
+    /// Columns of a stretch.
+    length: i64,
+    /// Columns from one of the block's stretches to the next.
+    step: i64,
+    /// Columns of the row.
+    columns: i64,
+}
+
+impl Walk {
+    /// Of block `of.0` of the row's `of.1`, over `columns` columns, the first of which lies `lead`
+    /// columns behind the vector grid.
+    #[inline(always)]
+    pub fn of(of: (u32, u32), length: i64, lead: i32, columns: i64) -> Self {
+        let (block, blocks) = (of.0 as i64, of.1 as i64);
+        Walk { grid: block * length - lead as i64, length, step: blocks * length, columns }
+    }
+
+    /// Is there a stretch left?
+    #[inline(always)]
+    pub fn is_on_row(self) -> bool {
+        self.grid < self.columns
+    }
+
+    /// The stretch's first column.
+    #[inline(always)]
+    pub fn begin(self) -> i64 {
+        if self.grid < 0 { 0 } else { self.grid }
+    }
+
+    /// The stretch's columns.
+    #[inline(always)]
+    pub fn length(self) -> i64 {
+        let end = self.grid + self.length;
+        (if end < self.columns { end } else { self.columns }) - self.begin()
+    }
+
+    /// Does any of the stretch lie within `start..end`?
+    #[inline(always)]
+    pub fn meets(self, start: i64, end: i64) -> bool {
+        self.begin() < end && self.begin() + self.length() > start
+    }
+
+    /// The block's next stretch.
+    #[inline(always)]
+    pub fn next(self) -> Self {
+        Walk { grid: self.grid + self.step, ..self }
+    }
+}
