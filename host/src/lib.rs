@@ -61,7 +61,8 @@ pub use plan_cache::PlanCache;
 pub use raw::RawTensor;
 pub use softmax::{
     Accumulate, BankIndex, Explanation, GradientInputs, Mask, Per, Polarity, RawBackward,
-    RawForward, RawMask, RawSaved, RowLengths, ScaledMaskedSoftmax, SoftmaxInputs, tile_names,
+    RawForward, RawMask, RawSaved, RowLengths, ScaledMaskedSoftmax, SoftmaxInputs,
+    backward_tile_names, tile_names,
 };
 pub use stream::Stream;
 pub use tensor::Tensor;

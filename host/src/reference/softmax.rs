@@ -86,6 +86,13 @@ impl<'a> SoftmaxProblem<'a> {
             && !self.excluded.is_some_and(|excluded| excluded(matrix, i, j))
     }
 
+    /// Whether an element weighs nothing, whatever else is in its row: it is invisible, or its score
+    /// -inf.
+    pub fn is_hidden(&self, matrix: usize, i: usize, j: usize) -> bool {
+        let x = self.x[(matrix * self.rows + i) * self.columns + j];
+        !self.is_visible(matrix, i, j) || self.score(x, matrix, i, j) == f64::NEG_INFINITY
+    }
+
     /// Whether an element is inside its row's length, the causal range and the window.
     pub fn is_in_range(&self, matrix: usize, i: usize, j: usize) -> bool {
         let length = self.lengths.map_or(self.columns, |length| length(matrix, i));
@@ -140,7 +147,7 @@ impl<'a> SoftmaxProblem<'a> {
         for (number, row) in self.x.chunks(self.columns.max(1)).enumerate() {
             let (p, error) = self.unfused_row::<T>(number, row);
             result.values.extend(p.iter().map(|&p| T::from_f64(p)));
-            result.slack.extend(p.iter().map(|p| error * p));
+            result.row_errors.push(error);
         }
         result
     }

@@ -9,7 +9,7 @@
 //!
 //! Where the output's type is the one that is accumulated in (f32, f64), the last term of the first
 //! rule is 4 units in the last place of 1: exponential and reciprocal are good for two each. Both
-//! limits are wider by what rounding does where it counts more than that ([`Unfused::slack`]).
+//! limits are wider by what rounding does where it counts more ([`Unfused::row_errors`]).
 
 use crate::{Dtype, Element};
 
@@ -18,19 +18,22 @@ use crate::{Dtype, Element};
 pub struct Unfused<T> {
     /// What it gives.
     pub values: Vec<T>,
-    /// How far rounding may move each value besides; none: not at all.
-    pub slack: Vec<f64>,
+    /// How far rounding may move the values of each row besides, as a share of their weights;
+    /// none: not at all.
+    pub row_errors: Vec<f64>,
+    /// The weight of each value; none: the value itself, by the reference.
+    pub weights: Vec<f64>,
 }
 
 impl<T> Default for Unfused<T> {
     fn default() -> Self {
-        Unfused { values: Vec::new(), slack: Vec::new() }
+        Vec::new().into()
     }
 }
 
 impl<T> From<Vec<T>> for Unfused<T> {
     fn from(values: Vec<T>) -> Self {
-        Unfused { values, slack: Vec::new() }
+        Unfused { values, row_errors: Vec::new(), weights: Vec::new() }
     }
 }
 
@@ -139,11 +142,17 @@ fn check<T: Element>(
     columns: usize,
     times: f64,
 ) -> Result<Deviation, Mismatch> {
-    let Unfused { values: unfused, slack } = unfused;
-    let slack_of = |i: usize| slack.get(i).copied().filter(|s| s.is_finite()).unwrap_or(0.0);
+    let Unfused { values: unfused, row_errors, weights } = unfused;
     assert_eq!(out.len(), reference.len());
     assert_eq!(unfused.len(), reference.len());
     let reference: Vec<f64> = reference.iter().map(|&x| within::<T>(x)).collect();
+    // A chunk of 0 would not do; without columns there is no element either.
+    let chunk = columns.max(1);
+    let slack = |i: usize| {
+        let error = row_errors.get(i / chunk).copied().unwrap_or(0.0);
+        let slack = error * weights.get(i).copied().unwrap_or(reference[i].abs());
+        if slack.is_finite() { slack } else { 0.0 }
+    };
     let through_0_3 = |x: f64| {
         let shifted = T::from_f64(T::from_f64(x).to_f64() + 0.3);
         T::from_f64(shifted.to_f64() - 0.3).to_f64()
@@ -166,14 +175,12 @@ fn check<T: Element>(
     for (i, (out, &expected)) in out.iter().zip(&reference).enumerate() {
         let (row, column, found) = (i / columns, i % columns, out.to_f64());
         let difference = difference(found, expected);
-        let limit = limit + slack_of(i);
+        let limit = limit + slack(i);
         if found.is_nan() != expected.is_nan() || difference > limit {
             return Err(Mismatch::Element { row, column, found, expected, limit });
         }
         deviation.largest = deviation.largest.max(difference);
     }
-    // A chunk of 0 would not do; without columns there is no element either.
-    let chunk = columns.max(1);
     let rows = out.chunks(chunk).zip(reference.chunks(chunk)).zip(unfused.chunks(chunk));
     for (row, ((out, reference), unfused)) in rows.enumerate() {
         if reference.iter().any(|x| !x.is_finite()) {
@@ -185,7 +192,7 @@ fn check<T: Element>(
         let unfused_distance = Some(distance(unfused)).filter(|d| d.is_finite()).unwrap_or(0.0);
         let limit = 2.0 * unfused_distance
             + row_tolerance(T::DTYPE) * norm(&mut reference.iter().copied())
-            + norm(&mut (0..reference.len()).map(|j| slack_of(row * chunk + j)));
+            + norm(&mut (0..reference.len()).map(|j| slack(row * chunk + j)));
         let error = distance(out);
         if error > limit {
             return Err(Mismatch::Row { row, error, limit });
@@ -281,12 +288,16 @@ mod tests {
     }
 
     #[test]
-    fn slack_widens_the_limit_of_its_row() {
-        let unfused = Unfused { values: vec![0.5; 4], slack: vec![0.0, 0.0, 0.005, 0.005] };
+    fn errors_of_a_row_widen_its_limit() {
+        let row_errors = vec![0.0, 0.01];
+        let unfused = Unfused { values: vec![0.5; 4], row_errors, weights: Vec::new() };
         let second = check_output(&[0.5f32, 0.5, 0.5, 0.504], &[0.5; 4], &unfused, 2);
         assert!(second.is_ok(), "{second:?}");
         let first = check_output(&[0.5f32, 0.504, 0.5, 0.5], &[0.5; 4], &unfused, 2);
         assert!(matches!(first, Err(Mismatch::Element { row: 0, .. })), "{first:?}");
+        let weighted = Unfused { weights: vec![0.1; 4], ..unfused };
+        let second = check_output(&[0.5f32, 0.5, 0.5, 0.504], &[0.5; 4], &weighted, 2);
+        assert!(matches!(second, Err(Mismatch::Element { row: 1, .. })), "{second:?}");
     }
 
     #[test]

@@ -5,12 +5,13 @@ use super::{
     rows::{Operand, Slice},
 };
 use crate::{Kernel, LaunchConfig, Launcher, RawTensor, Result, Stream};
-use kernels::softmax::problem::SoftmaxForward;
+use kernels::softmax::problem::{MAX_ROW_DIMENSIONS, SoftmaxBackward, SoftmaxForward};
 
 /// A kernel of either direction.
 #[derive(Clone, Copy)]
 pub(super) enum Entry {
     Forward(&'static Kernel<(SoftmaxForward,)>),
+    Backward(&'static Kernel<(SoftmaxBackward,)>),
 }
 
 impl Entry {
@@ -18,6 +19,7 @@ impl Entry {
     pub fn name(self) -> &'static str {
         match self {
             Entry::Forward(kernel) => kernel.name(),
+            Entry::Backward(kernel) => kernel.name(),
         }
     }
 
@@ -25,6 +27,7 @@ impl Entry {
     pub fn arch(self) -> &'static str {
         match self {
             Entry::Forward(kernel) => kernel.arch(),
+            Entry::Backward(kernel) => kernel.arch(),
         }
     }
 }
@@ -34,6 +37,8 @@ pub(super) struct Launch {
     pub config: LaunchConfig,
     /// Its pointers are null: they are set in each call's own copy.
     pub problem: SoftmaxForward,
+    /// Of the probabilities' gradient, along the problem's dimensions.
+    pub gradient_strides: [i64; MAX_ROW_DIMENSIONS],
     pub slice: Slice,
 }
 
@@ -49,20 +54,34 @@ impl Launch {
     /// The call's tensors must be valid, of the forms that the launch was made for, and the entry
     /// that of its plan.
     pub unsafe fn enqueue(&self, stream: &Stream, entry: Entry, call: &Call) -> Result<()> {
-        let problem = self.with_pointers(call);
-        match entry {
-            // SAFETY: the tensors are valid, by the caller's promise.
-            Entry::Forward(kernel) => unsafe { stream.launch(kernel, self.config, (problem,)) },
+        let rows = self.rows(call);
+        // SAFETY: the tensors are valid, by the caller's promise.
+        unsafe {
+            match entry {
+                Entry::Forward(kernel) => stream.launch(kernel, self.config, (rows,)),
+                Entry::Backward(kernel) => {
+                    let problem = SoftmaxBackward {
+                        rows,
+                        gradient: self.address(call.gradient, Operand::Gradient) as *const _,
+                        gradient_strides: self.gradient_strides,
+                    };
+                    stream.launch(kernel, self.config, (problem,))
+                }
+            }
         }
     }
 
-    fn with_pointers(&self, call: &Call) -> SoftmaxForward {
-        let at = |raw: Option<RawTensor>, operand: Operand| {
-            raw.map_or(0, |raw| {
-                let bytes = self.slice.offsets[operand as usize] * raw.dtype.size() as i64;
-                raw.pointer.wrapping_add_signed(bytes)
-            })
-        };
+    /// Where the launch's rows of a tensor begin; 0 without the tensor.
+    fn address(&self, raw: Option<RawTensor>, operand: Operand) -> u64 {
+        raw.map_or(0, |raw| {
+            let bytes = self.slice.offsets[operand as usize] * raw.dtype.size() as i64;
+            raw.pointer.wrapping_add_signed(bytes)
+        })
+    }
+
+    /// The problem with the pointers of `call`.
+    fn rows(&self, call: &Call) -> SoftmaxForward {
+        let at = |raw: Option<RawTensor>, operand: Operand| self.address(raw, operand);
         let lse = |raw: RawTensor| raw.pointer + self.slice.first_row * raw.dtype.size() as u64;
         let mask = call.masks_read();
         SoftmaxForward {

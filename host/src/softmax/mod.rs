@@ -27,7 +27,7 @@ mod tile_choice;
 mod typed;
 
 pub use mask::{BankIndex, Mask, Per, Polarity, RawMask, RowLengths};
-pub use options::{ScaledMaskedSoftmax, tile_names};
+pub use options::{ScaledMaskedSoftmax, backward_tile_names, tile_names};
 pub use plan::Explanation;
 pub use raw::{RawBackward, RawForward, RawSaved};
 pub use typed::{Accumulate, GradientInputs, SoftmaxInputs};

@@ -1,6 +1,7 @@
 //! The options of a softmax: plain values, without tensors.
 
 use crate::{Causal, Dtype, Error, Result};
+use kernels::softmax::entries::{BACKWARD_VARIANTS, FORWARD_VARIANTS};
 
 /// Scaled masked softmax over the last dimension: `y = softmax(scale * x + mask)`.
 ///
@@ -74,17 +75,18 @@ impl ScaledMaskedSoftmax {
         ScaledMaskedSoftmax { diagonal, ..self }
     }
 
-    /// Takes the tile of this name from [`tile_names`], for measurements and tests, instead of the
-    /// preferred one. It is an error to run a problem with it that it cannot run.
+    /// Takes the tile of this name, from [`tile_names`] or for the backward from
+    /// [`backward_tile_names`], for measurements and tests, instead of the preferred one. It is an
+    /// error to run a problem with it that it cannot run.
     ///
     /// # Errors
     /// [`Error::NoSuchTile`].
     pub fn with_tile(self, name: &str) -> Result<Self> {
-        let tile = tile_names().find(|&known| known == name);
-        let missing = || Error::NoSuchTile {
-            tile: name.to_owned(),
-            known: tile_names().collect::<Vec<_>>().join(", "),
-        };
+        let mut names: Vec<_> = tile_names().collect();
+        let backward = backward_tile_names().filter(|name| !names.contains(name));
+        names.extend(backward.collect::<Vec<_>>());
+        let tile = names.iter().copied().find(|&known| known == name);
+        let missing = || Error::NoSuchTile { tile: name.to_owned(), known: names.join(", ") };
         Ok(ScaledMaskedSoftmax { tile: Some(tile.ok_or_else(missing)?), ..self })
     }
 
@@ -99,9 +101,14 @@ impl ScaledMaskedSoftmax {
     }
 }
 
-/// The names of all tiles, in order of preference.
+/// The names of all tiles of the forward, in order of preference.
 pub fn tile_names() -> impl Iterator<Item = &'static str> {
-    kernels::softmax::entries::FORWARD_VARIANTS.iter().map(|variant| variant.tile.name)
+    FORWARD_VARIANTS.iter().map(|variant| variant.tile.name)
+}
+
+/// The names of all tiles of the backward, in order of preference.
+pub fn backward_tile_names() -> impl Iterator<Item = &'static str> {
+    BACKWARD_VARIANTS.iter().map(|variant| variant.tile.name)
 }
 
 /// What a softmax of this type accumulates in, and its scale in device memory and its log-sum-exp

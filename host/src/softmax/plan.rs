@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{Error, LaunchConfig, RawTensor, Result};
 use kernels::softmax::{
-    entries::FORWARD_VARIANTS,
+    entries::{BACKWARD_VARIANTS, FORWARD_VARIANTS},
     problem::{self, Divisor, MAX_ROW_DIMENSIONS, SoftmaxForward},
 };
 use std::{
@@ -86,7 +86,7 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
         capability: *capability,
         tensors: 1 + u64::from(call.gradient.is_some()),
     };
-    let candidates = candidates(operation, dtype_index, masks.kind(options));
+    let candidates = candidates(operation, dtype_index, masks.kind(options, operation));
     let Choice { candidate, cut, passed_over } =
         choose(candidates, options, &demand).map_err(|tried| {
             let tried: Vec<_> = tried.iter().map(|(tile, why)| format!("{tile}: {why}")).collect();
@@ -98,11 +98,16 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
     let is_empty = demand.rows == 0 || demand.columns == 0 && call.lse.is_none();
     let slices = if is_empty { Vec::new() } else { rows::slices(&merged, MAX_ROWS) };
     let template = template(key, &masks, &merged, cut);
+    let mut gradient_strides = [0; MAX_ROW_DIMENSIONS];
+    for (to, from) in gradient_strides.iter_mut().zip(&merged) {
+        *to = from.strides[Operand::Gradient as usize];
+    }
     let launches: Vec<_> = slices
         .into_iter()
         .map(|slice| Launch {
             config: cut.config(tile.sharing, slice.rows),
             problem: with_slice(template, &slice),
+            gradient_strides,
             slice,
         })
         .collect();
@@ -116,17 +121,22 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
     Ok(Plan { entry, launches, explanation })
 }
 
-/// The operation's table, with the entries for an element type and masks.
+/// The operation's table, with the entries for an element type and a kind of problem.
 fn candidates(
     operation: Operation,
     dtype_index: usize,
     kind: usize,
-) -> impl Iterator<Item = Candidate> {
-    let forward = FORWARD_VARIANTS.iter().map(move |variant| Candidate {
-        tile: &variant.tile,
-        entry: Entry::Forward(variant.kernels[dtype_index][kind]),
-    });
-    forward.filter(move |_| operation == Operation::Forward)
+) -> Box<dyn Iterator<Item = Candidate>> {
+    match operation {
+        Operation::Forward => Box::new(FORWARD_VARIANTS.iter().map(move |variant| Candidate {
+            tile: &variant.tile,
+            entry: Entry::Forward(variant.kernels[dtype_index][kind]),
+        })),
+        _ => Box::new(BACKWARD_VARIANTS.iter().map(move |variant| Candidate {
+            tile: &variant.tile,
+            entry: Entry::Backward(variant.kernels[dtype_index][kind]),
+        })),
+    }
 }
 
 /// The leading dimensions, innermost first, with the stride of each operand.

@@ -211,11 +211,11 @@ impl ScaledMaskedSoftmax {
     /// default stream: `dx = scale * p * (dp - sum_j p_j dp_j)`, row by row, with the options of
     /// the forward.
     ///
-    /// - What the mask hides has the gradient 0, and so has a row that sees nothing.
-    /// - Where p is 0, dp does not count, whatever it holds.
-    /// - NaN in what a row sees makes all of its visible part NaN, and nothing else.
+    /// - What the mask hides has the gradient 0, and so has a row that sees nothing. There dp does
+    ///   not count, whatever it holds; nor does it where the probabilities given are 0.
+    /// - NaN in what a row sees makes all of the row NaN within its length, causal range and window.
     ///
-    /// ```no_run
+    /// ```
     /// use fused_attention::{Device, GradientInputs, Mask, ScaledMaskedSoftmax};
     ///
     /// # fn main() -> fused_attention::Result<()> {

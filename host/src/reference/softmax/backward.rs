@@ -2,6 +2,7 @@
 
 use super::{SoftmaxProblem, epsilon, sum};
 use crate::{Accumulate, Element, reference::tolerance::Unfused};
+use std::borrow::Cow;
 
 /// What a problem's `x` holds, for its backward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,19 +20,16 @@ impl SoftmaxProblem<'_> {
     ///
     /// What is outside of a row's length, causal range and window is 0, and does not count whatever
     /// it holds. Where p is 0, dp counts as 0, whatever it holds; elsewhere NaN in p or in dp makes
-    /// the rest of its row NaN.
+    /// the rest of its row NaN. (A kernel that computes p from scores may see that they vanish only
+    /// when it has taken dp in: where p of a finite score is 0 and dp is not finite, it may give
+    /// NaN.)
     ///
     /// # Panics
     /// `x` is not a whole number of matrices, or `dp` not of its length.
     pub fn solve_backward(&self, saved: Saved, dp: &[f64]) -> Vec<f64> {
-        assert_eq!(self.x.len(), dp.len());
-        let computed = match saved {
-            Saved::Probabilities => Vec::new(),
-            Saved::Scores => self.solve().p,
-        };
-        let p = if saved == Saved::Scores { &computed } else { self.x };
+        let p = self.probabilities(saved, dp);
         let mut dx = vec![0.0; p.len()];
-        self.for_each_row(p, dp, |begin, row| {
+        self.for_each_row(&p, dp, |begin, row| {
             let mean = sum(row.iter().map(|&(_, p, dp)| p * dp));
             for &(j, p, dp) in row {
                 dx[begin + j] = p * self.scale * (dp - mean);
@@ -45,32 +43,43 @@ impl SoftmaxProblem<'_> {
     /// # Panics
     /// As for [`SoftmaxProblem::solve_backward`].
     pub fn solve_backward_unfused<T: Accumulate>(&self, saved: Saved, dp: &[f64]) -> Unfused<T> {
-        assert_eq!(self.x.len(), dp.len());
         let round = |x: f64| T::Accumulator::from_f64(x).to_f64();
-        let scale = round(self.scale);
-        let (mut p, mut errors) = (Vec::with_capacity(dp.len()), Vec::new());
+        let (exact, mut rounded) = (self.probabilities(saved, dp), Vec::new());
+        let mut result = Unfused::from(vec![T::from_f64(0.0); dp.len()]);
         for (number, row) in self.x.chunks(self.columns.max(1)).enumerate() {
-            let (of_row, error) = match saved {
+            let (p, error) = match saved {
                 Saved::Probabilities => (row.to_vec(), 0.0),
                 Saved::Scores => self.unfused_row::<T>(number, row),
             };
-            p.extend(of_row);
-            errors.push(error);
+            rounded.extend(p);
+            result.row_errors.push(error + ROUNDINGS * epsilon::<T::Accumulator>());
         }
-        let (mut values, mut slack) = (vec![T::from_f64(0.0); p.len()], vec![0.0; p.len()]);
-        self.for_each_row(&p, dp, |begin, row| {
+        let scale = round(self.scale);
+        self.for_each_row(&rounded, dp, |begin, row| {
             let add = |sum: f64, &(_, p, dp): &(usize, f64, f64)| round(sum + round(p * dp));
             let mean = row.iter().fold(0.0, add);
-            let magnitude: f64 = row.iter().map(|&(_, p, dp)| (p * dp).abs()).sum();
-            // Of p, of the products with dp and of their sum, which may cancel one another.
-            let error = errors[begin / self.columns] + ROUNDINGS * epsilon::<T::Accumulator>();
             for &(j, p, dp) in row {
-                let factor = round(p * scale);
-                values[begin + j] = T::from_f64(round(factor * round(dp - mean)));
-                slack[begin + j] = error * factor.abs() * (dp.abs() + 2.0 * magnitude);
+                let dx = round(round(p * scale) * round(dp - mean));
+                result.values[begin + j] = T::from_f64(dx);
             }
         });
-        Unfused { values, slack }
+        // The parts of a gradient, which may cancel one another.
+        let mut weights = vec![0.0; dp.len()];
+        self.for_each_row(&exact, dp, |begin, row| {
+            let of_mean: f64 = row.iter().map(|&(_, p, dp)| (p * dp).abs()).sum();
+            for &(j, p, dp) in row {
+                weights[begin + j] = (p * self.scale).abs() * (dp.abs() + 2.0 * of_mean);
+            }
+        });
+        Unfused { weights, ..result }
+    }
+
+    fn probabilities(&self, saved: Saved, dp: &[f64]) -> Cow<'_, [f64]> {
+        assert_eq!(self.x.len(), dp.len());
+        match saved {
+            Saved::Probabilities => self.x.into(),
+            Saved::Scores => self.solve().p.into(),
+        }
     }
 
     /// Calls `f` for each row, with the number of its first element and, of each element in the
