@@ -239,6 +239,16 @@ pub enum Error {
         tried: String,
     },
 
+    /// The file that `FUSED_ATTENTION_TUNING` names does not hold preferences of tiles.
+    #[error("FUSED_ATTENTION_TUNING: {path}: {reason}")]
+    BadTuning {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        #[source]
+        reason: crate::TuningError,
+    },
+
     /// An index into a bank of masks without a mask.
     #[error("a bank index is given, but neither a byte mask nor an additive mask")]
     MissingMaskBank,

@@ -24,6 +24,9 @@
 //!
 //! Whatever violates a precondition is a variant of [`Error`] before anything is launched.
 //!
+//! # Tuning
+//! `FUSED_ATTENTION_TUNING=FILE` prefers tiles that were measured on the GPU at hand; see [`Tuning`].
+//!
 //! # Debugging
 //! `FUSED_ATTENTION_DEBUG=nan` looks for NaN in the main input and output of each call and names the
 //! first one; `FUSED_ATTENTION_DEBUG=trace` prints plans, launches and their times; `nan,trace`
@@ -61,8 +64,8 @@ pub use plan_cache::PlanCache;
 pub use raw::RawTensor;
 pub use softmax::{
     Accumulate, BankIndex, Explanation, GradientInputs, Mask, Per, Polarity, RawBackward,
-    RawForward, RawMask, RawSaved, RowLengths, ScaledMaskedSoftmax, SoftmaxInputs,
-    backward_tile_names, tile_names,
+    RawForward, RawMask, RawSaved, RowLengths, ScaledMaskedSoftmax, SoftmaxInputs, TilePreference,
+    TunedMask, TunedOperation, Tuning, TuningError, backward_tile_names, tile_names,
 };
 pub use stream::Stream;
 pub use tensor::Tensor;

@@ -15,6 +15,7 @@ mod properties;
 mod scales;
 mod shapes;
 mod tiles;
+mod tuning;
 mod unread;
 mod visible_range;
 

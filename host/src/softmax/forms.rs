@@ -5,6 +5,7 @@ use super::{
     cut::lanes,
     mask::{Per, Polarity},
     options::{ScaledMaskedSoftmax, accumulator},
+    tuning::TunedMask,
 };
 use crate::{Causal, Dtype, Error, RawTensor, Result};
 use kernels::softmax::problem::flags;
@@ -133,6 +134,19 @@ impl Masks {
             (Operation::BackwardFromProbabilities, ..) => 0,
             (Operation::BackwardFromScores, None, None) => 1,
             (Operation::BackwardFromScores, ..) => 2,
+        }
+    }
+
+    /// What a tuning file calls these masks.
+    pub fn class(&self, options: &ScaledMaskedSoftmax) -> TunedMask {
+        if self.additive.is_some() {
+            TunedMask::Additive
+        } else if self.bytes.is_some() {
+            TunedMask::Bytes
+        } else if options.has_diagonal() || self.lengths.is_some() {
+            TunedMask::Range
+        } else {
+            TunedMask::None
         }
     }
 

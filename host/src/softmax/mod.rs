@@ -11,6 +11,7 @@
 //! | `plan` | from options and forms to launches |
 //! | `tile_choice` | which tile runs a problem, and why |
 //! | `cut` | whether a tile can, and with how many threads, blocks and bytes |
+//! | `tuning` | preferences measured on a GPU, from a file |
 //! | `rows` | counting rows: merging dimensions, cutting launches |
 //! | `launch` | a launch of a plan with the pointers of a call |
 
@@ -24,10 +25,12 @@ mod plan;
 mod raw;
 mod rows;
 mod tile_choice;
+mod tuning;
 mod typed;
 
 pub use mask::{BankIndex, Mask, Per, Polarity, RawMask, RowLengths};
 pub use options::{ScaledMaskedSoftmax, backward_tile_names, tile_names};
 pub use plan::Explanation;
 pub use raw::{RawBackward, RawForward, RawSaved};
+pub use tuning::{TilePreference, TunedMask, TunedOperation, Tuning, TuningError};
 pub use typed::{Accumulate, GradientInputs, SoftmaxInputs};

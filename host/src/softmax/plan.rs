@@ -7,7 +7,8 @@ use super::{
     launch::{Entry, Launch},
     options::ScaledMaskedSoftmax,
     rows::{self, MAX_ROWS, OPERANDS, Operand, RowDimension, Slice},
-    tile_choice::{Candidate, Choice, choose, dtype_index},
+    tile_choice::{Candidate, Choice, Wish, choose, dtype_index},
+    tuning,
 };
 use crate::{Error, LaunchConfig, RawTensor, Result};
 use kernels::softmax::{
@@ -44,6 +45,8 @@ pub struct Explanation {
     pub tile: &'static str,
     /// Why the tile is as it is.
     pub reason: &'static str,
+    /// Whether the file that `FUSED_ATTENTION_TUNING` names prefers it.
+    pub is_tuned: bool,
     /// Each launch: one, unless there are more rows than a launch takes.
     pub launches: Vec<LaunchConfig>,
     /// The tiles before it in the table, and why they were passed over.
@@ -56,6 +59,9 @@ impl fmt::Display for Explanation {
         if let Some(LaunchConfig { grid, block, cluster, shared_bytes }) = self.launches.first() {
             write!(f, "; grid {grid}, block {block}, cluster {cluster}, ")?;
             write!(f, "{shared_bytes} bytes of shared memory")?;
+        }
+        if self.is_tuned {
+            f.write_str("; preferred by the tuning file")?;
         }
         if self.launches.len() != 1 {
             write!(f, "; {} launches", self.launches.len())?;
@@ -86,9 +92,16 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
         capability: *capability,
         tensors: 1 + u64::from(call.gradient.is_some()),
     };
-    let candidates = candidates(operation, dtype_index, masks.kind(options, operation));
+    let kind = masks.kind(options, operation);
+    let choose = |wish| choose(candidates(operation, dtype_index, kind), wish, &demand);
+    let tuned = match options.tile {
+        Some(_) => None,
+        None => tuning::tiles(operation, masks.class(options), &demand)?
+            .find_map(|tile| choose(Some(Wish::Tuning(tile))).ok()),
+    };
+    let is_tuned = tuned.is_some();
     let Choice { candidate, cut, passed_over } =
-        choose(candidates, options, &demand).map_err(|tried| {
+        tuned.map_or_else(|| choose(options.tile.map(Wish::Options)), Ok).map_err(|tried| {
             let tried: Vec<_> = tried.iter().map(|(tile, why)| format!("{tile}: {why}")).collect();
             Error::NoEligibleTile { operation: operation.name(), tried: tried.join("; ") }
         })?;
@@ -115,6 +128,7 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
         kernel: entry.name(),
         tile: tile.name,
         reason: tile.reason,
+        is_tuned,
         launches: launches.iter().map(|launch| launch.config).collect(),
         passed_over,
     };

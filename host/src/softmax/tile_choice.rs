@@ -3,7 +3,6 @@
 use super::{
     cut::{Cut, Demand, cut},
     launch::Entry,
-    options::ScaledMaskedSoftmax,
 };
 use crate::Dtype;
 use kernels::tiles::{Preference, SoftmaxTile};
@@ -39,22 +38,32 @@ pub(super) struct Choice {
     pub passed_over: Vec<(&'static str, String)>,
 }
 
+/// Who wants a tile, and which.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Wish {
+    Options(&'static str),
+    Tuning(&'static str),
+}
+
 /// The first candidate that can run the problem and is preferred for it, else the first that can;
-/// the one that the options ask for, if they do. Without any, each tile and why not.
+/// the one that is wished for, if there is a wish. Without any, each tile and why not.
 pub(super) fn choose(
     candidates: impl Iterator<Item = Candidate>,
-    options: &ScaledMaskedSoftmax,
+    wish: Option<Wish>,
     demand: &Demand,
 ) -> Result<Choice, Vec<(&'static str, String)>> {
     let mut passed_over = Vec::new();
     let mut fallback = None;
     for candidate in candidates {
         let tile = candidate.tile;
-        let wanted = options.tile.unwrap_or(tile.name);
-        let reason = if wanted != tile.name {
-            format!("the options ask for {wanted}")
-        } else {
-            match (cut(tile, candidate.entry.arch(), demand), preferred(tile, demand)) {
+        let reason = match wish {
+            Some(Wish::Options(wanted)) if wanted != tile.name => {
+                format!("the options ask for {wanted}")
+            }
+            Some(Wish::Tuning(wanted)) if wanted != tile.name => {
+                format!("the tuning file prefers {wanted}")
+            }
+            _ => match (cut(tile, candidate.entry.arch(), demand), preferred(tile, demand)) {
                 (Ok(cut), Ok(())) => return Ok(Choice { candidate, cut, passed_over }),
                 (Ok(cut), Err(reason)) => {
                     let place = passed_over.len();
@@ -62,7 +71,7 @@ pub(super) fn choose(
                     reason
                 }
                 (Err(reason), _) => reason,
-            }
+            },
         };
         passed_over.push((tile.name, reason));
     }
