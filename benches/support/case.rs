@@ -21,6 +21,8 @@ pub struct Buffers<T: Accumulate> {
     scores: Repeating<T>,
     /// Gradients of probabilities.
     gradients: Repeating<T>,
+    /// Added to scores.
+    addends: Repeating<T>,
     excluded: Repeating<u8>,
     /// Tensors of x's size, one after the other.
     elements: Tensor<T>,
@@ -41,7 +43,8 @@ impl<T: Accumulate> Buffers<T> {
         let buffers = Buffers {
             scores: Repeating::normal(1),
             gradients: Repeating::normal(2),
-            excluded: Repeating::ones(3, 1.0 / 3.0),
+            addends: Repeating::normal(3),
+            excluded: Repeating::ones(4, 1.0 / 3.0),
             elements: device.empty(&[tensor_stride * most(problems, Problem::tensors)])?,
             tensor_stride,
             bytes: device.empty(&[most(problems, Problem::mask_bytes)])?,
@@ -63,9 +66,14 @@ fn most(problems: &[Problem], size: impl Fn(&Problem) -> usize) -> usize {
     problems.iter().map(size).max().unwrap_or(0)
 }
 
-/// Elements from the begin of a tensor to that of the next, aligned as an allocation is.
+/// Elements from the begin of a tensor to that of the next.
 fn tensor_stride(problems: &[Problem]) -> usize {
-    most(problems, Problem::elements).next_multiple_of(256)
+    aligned(most(problems, Problem::elements))
+}
+
+/// A number of elements after which the next tensor is aligned as an allocation is.
+fn aligned(elements: usize) -> usize {
+    elements.next_multiple_of(256)
 }
 
 /// Half of what a copy of as many bytes as a problem moves reads and writes.
@@ -86,7 +94,11 @@ pub struct Case<'a, T: Accumulate> {
     output: Tensor<T>,
     /// Of the probabilities, in a backward.
     gradient: Option<Tensor<T>>,
+    /// Added to scores.
+    additive: Option<Tensor<T>>,
     excluded: Option<Tensor<u8>>,
+    /// Where in the buffers the bytes begin.
+    first_byte: usize,
     lengths: Option<RowLengths>,
 }
 
@@ -96,14 +108,32 @@ impl<'a, T: Accumulate> Case<'a, T> {
     /// # Errors
     /// They were not.
     pub fn new(buffers: &'a Buffers<T>, problem: Problem) -> Result<Self> {
+        Self::nth(buffers, problem, 0)
+    }
+
+    /// How many problems of a size the buffers hold side by side.
+    pub fn places(buffers: &Buffers<T>, problem: Problem) -> usize {
+        let in_elements = buffers.tensor_stride / aligned(problem.elements()).max(1);
+        match problem.mask_bytes() {
+            0 => in_elements,
+            bytes => in_elements.min(buffers.bytes.len() / aligned(bytes)),
+        }
+    }
+
+    /// The problem on a part of buffers that hold it several times, from 0 on.
+    ///
+    /// # Errors
+    /// They do not.
+    pub fn nth(buffers: &'a Buffers<T>, problem: Problem, place: usize) -> Result<Self> {
         let device = buffers.bytes.device();
+        let first_byte = place * aligned(problem.mask_bytes());
         let view = |number: usize| {
-            let start = number * buffers.tensor_stride;
+            let start = number * buffers.tensor_stride + place * aligned(problem.elements());
             buffers.elements.narrow(0, start, problem.elements())?.reshape(&problem.shape)
         };
-        let excluded = problem
-            .mask_shape()
-            .map(|shape| buffers.bytes.narrow(0, 0, problem.mask_bytes())?.reshape(&shape));
+        let excluded = problem.mask_shape().map(|shape| {
+            buffers.bytes.narrow(0, first_byte, problem.mask_bytes())?.reshape(&shape)
+        });
         let lengths = (problem.mask == MaskKind::Lengths).then(|| {
             let lengths = (0..problem.shape[0]).map(|batch| problem.length(batch) as i32);
             RowLengths::per_batch(device, &lengths.collect::<Vec<_>>())
@@ -115,6 +145,7 @@ impl<'a, T: Accumulate> Case<'a, T> {
             _ => softmax,
         };
         let is_backward = problem.direction != Direction::Forward;
+        let is_additive = problem.mask == MaskKind::Additive;
         let case = Case {
             problem,
             softmax,
@@ -122,9 +153,14 @@ impl<'a, T: Accumulate> Case<'a, T> {
             source: view(0)?,
             output: view(1)?,
             gradient: is_backward.then(|| view(2)).transpose()?,
+            additive: is_additive.then(|| view(problem.tensors() - 1)).transpose()?,
             excluded: excluded.transpose()?,
+            first_byte,
             lengths: lengths.transpose()?,
         };
+        if let Some(additive) = &case.additive {
+            buffers.addends.fill(additive)?;
+        }
         if problem.direction == Direction::Backward {
             // The scores are only needed for the probabilities.
             let scores = SoftmaxInputs::new(&case.output).mask(case.mask());
@@ -218,6 +254,10 @@ impl<'a, T: Accumulate> Case<'a, T> {
 
     fn mask(&self) -> Mask<'_> {
         let mask = self.excluded.as_ref().map_or(Mask::none(), Mask::exclude);
+        let mask = match &self.additive {
+            Some(additive) => mask.and_additive(additive),
+            None => mask,
+        };
         match &self.lengths {
             Some(lengths) => mask.lengths(lengths),
             None => mask,
@@ -253,6 +293,9 @@ impl<'a, T: Accumulate> Case<'a, T> {
             let mut problem = SoftmaxProblem::new(&x, 1, columns);
             problem.scale = SCALE;
             problem.excluded = Some(&excluded);
+            let addends = elements(&self.buffers.addends);
+            let additive = |_: usize, _: usize, j: usize| addends[j];
+            problem.additive = self.additive.is_some().then_some(&additive);
             let got = output.narrow(0, row, 1)?.to_vec()?;
             let (expected, deviation) = match self.problem.direction {
                 Direction::Forward => {
@@ -290,20 +333,22 @@ impl<'a, T: Accumulate> Case<'a, T> {
         let visible = self.problem.visible(batch, query);
         let mask_row = self.problem.mask_row(row);
         let is_excluded = |j: usize| {
-            mask_row.is_some_and(|mask_row| self.buffers.excluded.at(mask_row * columns + j) != 0)
+            mask_row.is_some_and(|mask_row| {
+                self.buffers.excluded.at(self.first_byte + mask_row * columns + j) != 0
+            })
         };
         (0..columns).map(|j| !visible.contains(&j) || is_excluded(j)).collect()
     }
 }
 
-/// How far a row is from what is expected, in norm.
+/// How far a row is from what is expected, in norm; 0 for a row of zeros.
 fn relative_error<T: Element>(got: &[T], expected: &[f64]) -> f64 {
     let sum = |f: &dyn Fn(f64, f64) -> f64| {
         let pairs = got.iter().zip(expected);
         pairs.map(|(got, &expected)| f(got.to_f64(), expected).powi(2)).sum::<f64>()
     };
     let (error, norm) = (sum(&|got, expected| got - expected), sum(&|_, expected| expected));
-    (error / norm.max(f64::MIN_POSITIVE)).sqrt()
+    if norm == 0.0 { 0.0 } else { (error / norm).sqrt() }
 }
 
 #[cfg(test)]
@@ -312,10 +357,11 @@ mod tests {
     use crate::ElementType;
     use half::bf16;
 
-    const MASKS: [MaskKind; 6] = [
+    const MASKS: [MaskKind; 7] = [
         MaskKind::None,
         MaskKind::Bytes,
         MaskKind::Heads,
+        MaskKind::Additive,
         MaskKind::Causal,
         MaskKind::Window,
         MaskKind::Lengths,
@@ -354,6 +400,20 @@ mod tests {
             let seen = case.check(&wrong, &device.default_stream());
             assert!(seen.is_err(), "{mask}: {seen:?}");
         }
+    }
+
+    #[test]
+    fn problems_stand_side_by_side() {
+        let device = Device::emulator();
+        let large = Problem { shape: [2, 2, 12, 40], ..problem(MaskKind::Bytes) };
+        let buffers = Buffers::<bf16>::for_problems(&device, &[large]).unwrap();
+        let small = problem(MaskKind::Bytes);
+        assert_eq!(Case::places(&buffers, small), 3);
+        for place in 0..3 {
+            let case = Case::nth(&buffers, small, place).unwrap();
+            case.check(&case.softmax, &device.default_stream()).unwrap();
+        }
+        assert!(Case::nth(&buffers, small, 4).is_err());
     }
 
     #[test]

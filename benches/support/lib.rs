@@ -9,6 +9,7 @@ mod events;
 mod gpu;
 mod problem;
 mod selection;
+pub mod tuning;
 
 pub use case::{Buffers, Case, SCALE};
 pub use events::CudaEvents;

@@ -26,6 +26,8 @@ pub enum MaskKind {
     Bytes,
     /// Bytes that all heads share.
     Heads,
+    /// A number of x's type for each element, added to the scaled score.
+    Additive,
     /// All keys right of the diagonal.
     Causal,
     /// All keys right of the diagonal, and those more than 1024 to its left.
@@ -102,7 +104,7 @@ impl Problem {
     ) -> Self {
         let rows = (elements / columns).max(1);
         let shape = match mask {
-            MaskKind::None | MaskKind::Bytes => [1, 1, rows, columns],
+            MaskKind::None | MaskKind::Bytes | MaskKind::Additive => [1, 1, rows, columns],
             MaskKind::Heads => {
                 let queries = (rows / HEADS).clamp(1, columns);
                 [(rows / HEADS / queries).max(1), HEADS, queries, columns]
@@ -131,7 +133,8 @@ impl Problem {
 
     /// Tensors of as many elements that take part.
     pub fn tensors(&self) -> usize {
-        if self.direction == Direction::Forward { 2 } else { 3 }
+        let masks = usize::from(self.mask == MaskKind::Additive);
+        masks + if self.direction == Direction::Forward { 2 } else { 3 }
     }
 
     /// The shape of the byte mask, if there is one.
@@ -196,8 +199,12 @@ impl Problem {
     pub fn bytes(&self) -> usize {
         let size = self.element.dtype().size();
         let inputs = if self.direction == Direction::Forward { 1 } else { 2 };
-        // What a byte mask hides, probabilities have already as zeros.
-        let masks = if self.direction == Direction::Backward { 0 } else { self.mask_bytes() };
+        // What masks hide, probabilities have already as zeros.
+        let masks = match (self.direction, self.mask) {
+            (Direction::Backward, _) => 0,
+            (_, MaskKind::Additive) => self.elements() * size,
+            _ => self.mask_bytes(),
+        };
         let lengths = match self.mask {
             MaskKind::Lengths => self.shape[0] * size_of::<i32>(),
             _ => 0,
@@ -234,6 +241,7 @@ mod tests {
         assert_eq!(problem(Forward, MaskKind::Bytes, shape).bytes(), 5 * elements);
         assert_eq!(problem(Forward, MaskKind::Heads, shape).bytes(), 4 * elements + elements / 3);
         assert_eq!(problem(BackwardFromScores, MaskKind::Bytes, shape).bytes(), 7 * elements);
+        assert_eq!(problem(Forward, MaskKind::Additive, shape).bytes(), 6 * elements);
         // From probabilities it is not read.
         assert_eq!(problem(Backward, MaskKind::Bytes, shape).bytes(), 6 * elements);
     }

@@ -27,7 +27,7 @@ pub enum Set {
     Lengths,
     /// Row lengths off the 16-byte grid, without masks, bf16 and f32.
     Odd,
-    /// Every mask, bf16.
+    /// Every mask but the additive one, bf16.
     Masks,
     /// Scores of 32 batch entries and 12 or 16 heads, f16, with a mask that heads share.
     Classic,
@@ -82,7 +82,12 @@ impl Selection {
             }
             Set::Odd => self.of_columns(direction, &[Bf16, F32], &[MaskKind::None], &ODD_COLUMNS),
             Set::Masks => {
-                let masks: Vec<MaskKind> = MaskKind::value_variants()[1..].to_vec();
+                let measured = |mask: &&MaskKind| {
+                    let is_named = self.masks.contains(mask);
+                    **mask != MaskKind::None && (**mask != MaskKind::Additive || is_named)
+                };
+                let all = MaskKind::value_variants().iter();
+                let masks: Vec<MaskKind> = all.filter(measured).copied().collect();
                 self.of_columns(direction, &[Bf16], &masks, &MASKED_COLUMNS)
             }
             Set::Classic => {

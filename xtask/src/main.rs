@@ -13,6 +13,7 @@ mod resources;
 mod setup;
 mod sources;
 mod tools;
+mod tune;
 mod workspace;
 
 use clap::{Parser, Subcommand};
@@ -60,6 +61,12 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Measure every tile on the GPU at hand, and write a file of those that should be preferred
+    Tune {
+        /// What the program that measures takes: --help lists it
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Run what continuous integration runs
     Ci,
     /// List the prebuilt entries
@@ -74,6 +81,7 @@ fn main() -> ExitCode {
         Task::Header { check } => header::run(check),
         Task::Bundle => bundle::run(),
         Task::Report { check } => report::run(check),
+        Task::Tune { arguments } => tune::run(&arguments),
         Task::Ci => ci::run(),
         Task::ListEntries => build_ptx::list(),
     };

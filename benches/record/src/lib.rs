@@ -43,7 +43,7 @@ pub struct Cell {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shape: Vec<u64>,
     /// What hides parts of rows: `none`, `bytes` (one for each element), `heads` (bytes that all
-    /// heads share), `causal`, `window`, `lengths`.
+    /// heads share), `additive`, `causal`, `window`, `lengths`.
     pub mask: String,
     /// Our tile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
