@@ -34,7 +34,7 @@ struct Options {
     bench: bool,
 }
 
-const DIRECTIONS: [Direction; 1] = [Direction::Forward];
+const DIRECTIONS: [Direction; 2] = [Direction::Forward, Direction::Backward];
 
 /// Problems of different entries: element types, masks, short and long rows.
 fn problems() -> Vec<Problem> {

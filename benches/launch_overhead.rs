@@ -24,7 +24,7 @@ struct Options {
     bench: bool,
 }
 
-const DIRECTIONS: [Direction; 1] = [Direction::Forward];
+const DIRECTIONS: [Direction; 2] = [Direction::Forward, Direction::Backward];
 
 fn main() -> Result<()> {
     let options = Options::parse();

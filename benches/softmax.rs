@@ -24,7 +24,7 @@ fn main() {
         .warm_up_time(Duration::from_millis(100))
         .measurement_time(Duration::from_millis(300))
         .configure_from_args();
-    for direction in [Direction::Forward] {
+    for direction in [Direction::Forward, Direction::Backward] {
         group::<f16>(&mut criterion, &gpu, direction, ElementType::F16, MaskKind::None);
         for mask in MaskKind::value_variants() {
             group::<bf16>(&mut criterion, &gpu, direction, ElementType::Bf16, *mask);

@@ -6,7 +6,7 @@
 use bench_record::{Cell, Record, Spread};
 use bench_support::{Buffers, Case, ElementType, Gpu, MaskKind, Problem, Result, Selection};
 use clap::Parser;
-use fused_attention::{Accumulate, ScaledMaskedSoftmax, tile_names};
+use fused_attention::{Accumulate, ScaledMaskedSoftmax};
 use half::{bf16, f16};
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -100,7 +100,8 @@ fn measure_together<T: Accumulate>(
     for &problem in problems {
         let case = Case::new(&buffers, problem)?;
         let preferred = case.explain(&case.softmax)?.tile;
-        let others = tile_names().filter(|&tile| options.all_tiles && tile != preferred);
+        let others = case.tile_names().into_iter();
+        let others = others.filter(|&tile| options.all_tiles && tile != preferred);
         let others = others.map(|tile| Ok((tile, case.with_tile(tile)?)));
         let others: Vec<_> = others.collect::<Result<_>>()?;
         for (tile, softmax) in [(preferred, Some(case.softmax))].into_iter().chain(others) {

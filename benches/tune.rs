@@ -6,9 +6,7 @@ use bench_support::{
     tuning::{Change, Grid, Kind, Place, Timing, faster, preferences},
 };
 use clap::Parser;
-use fused_attention::{
-    Accumulate, ScaledMaskedSoftmax, TunedMask, TunedOperation, Tuning, tile_names,
-};
+use fused_attention::{Accumulate, ScaledMaskedSoftmax, TunedMask, TunedOperation, Tuning};
 use half::{bf16, f16};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::{cell::Cell, env, fs, path::PathBuf};
@@ -17,7 +15,7 @@ use std::{cell::Cell, env, fs, path::PathBuf};
 #[derive(Parser)]
 struct Options {
     /// What is computed.
-    #[arg(long = "direction", value_delimiter = ',', default_value = "forward")]
+    #[arg(long = "direction", value_delimiter = ',', default_value = "forward,backward")]
     directions: Vec<Direction>,
     /// Element types.
     #[arg(long = "dtype", value_delimiter = ',', default_value = "f16,bf16,f32")]
@@ -164,7 +162,7 @@ impl Tuner<'_> {
         let cases: Vec<_> = cases.collect::<Result<_>>()?;
         let table = cases[0].explain(&cases[0].softmax)?.tile;
         let mut tiles = vec![(table, cases[0].softmax)];
-        for tile in tile_names().filter(|&tile| tile != table) {
+        for tile in cases[0].tile_names().into_iter().filter(|&tile| tile != table) {
             tiles.extend(cases[0].with_tile(tile)?.map(|softmax| (tile, softmax)));
         }
         let next = Cell::new(0);

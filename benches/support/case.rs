@@ -3,11 +3,12 @@
 use crate::{Direction, MaskKind, Problem, Result, data::Repeating, problem::WINDOW};
 use fused_attention::{
     Accumulate, Causal, Device, Element, Explanation, GradientInputs, Mask, RowLengths,
-    ScaledMaskedSoftmax, SoftmaxInputs, Stream, Tensor,
+    ScaledMaskedSoftmax, SoftmaxInputs, Stream, Tensor, backward_tile_names,
     reference::{
         softmax::{Saved, SoftmaxProblem},
         tolerance::{check_gradient, check_output},
     },
+    tile_names,
 };
 
 /// What scores are multiplied by.
@@ -182,6 +183,14 @@ impl<'a, T: Accumulate> Case<'a, T> {
     pub fn with_tile(&self, tile: &str) -> Result<Option<ScaledMaskedSoftmax>> {
         let softmax = self.softmax.with_tile(tile)?;
         Ok(self.explain(&softmax).is_ok().then_some(softmax))
+    }
+
+    /// The names of the tiles of what is computed.
+    pub fn tile_names(&self) -> Vec<&'static str> {
+        match self.problem.direction {
+            Direction::Forward => tile_names().collect(),
+            _ => backward_tile_names().collect(),
+        }
     }
 
     /// Which kernel runs the problem, and why.
@@ -368,18 +377,20 @@ mod tests {
     ];
 
     fn problem(mask: MaskKind) -> Problem {
-        Problem {
-            direction: Direction::Forward,
-            element: ElementType::Bf16,
-            shape: [2, 2, 3, 40],
-            mask,
-        }
+        let (direction, element) = (Direction::Forward, ElementType::Bf16);
+        Problem { direction, element, shape: [2, 2, 3, 40], mask }
+    }
+
+    /// Every direction with every mask.
+    fn problems() -> Vec<Problem> {
+        let of_direction = |direction| MASKS.map(|mask| Problem { direction, ..problem(mask) });
+        [Direction::Forward, Direction::Backward].into_iter().flat_map(of_direction).collect()
     }
 
     #[test]
     fn every_mask_is_what_the_reference_says() {
         let device = Device::emulator();
-        let problems = MASKS.map(problem);
+        let problems = problems();
         let buffers = Buffers::<bf16>::for_problems(&device, &problems).unwrap();
         for problem in problems {
             let case = Case::new(&buffers, problem).unwrap();
@@ -391,14 +402,14 @@ mod tests {
     #[test]
     fn a_wrong_result_is_seen() {
         let device = Device::emulator();
-        for mask in MASKS {
-            let problems = [problem(mask)];
-            let buffers = Buffers::<bf16>::for_problems(&device, &problems).unwrap();
-            let case = Case::new(&buffers, problems[0]).unwrap();
+        let problems = problems();
+        let buffers = Buffers::<bf16>::for_problems(&device, &problems).unwrap();
+        for problem in problems {
+            let case = Case::new(&buffers, problem).unwrap();
             // No problem here has its diagonal through the top left corner.
             let wrong = ScaledMaskedSoftmax::new(SCALE).causal(Causal::TopLeft);
             let seen = case.check(&wrong, &device.default_stream());
-            assert!(seen.is_err(), "{mask}: {seen:?}");
+            assert!(seen.is_err(), "{problem:?}: {seen:?}");
         }
     }
 
@@ -419,13 +430,12 @@ mod tests {
     #[test]
     fn a_copy_fits_its_buffers() {
         let device = Device::emulator();
-        let problems = MASKS.map(problem);
-        for problem in problems {
+        for problem in problems() {
             let buffers = Buffers::<bf16>::for_problems(&device, &[problem]).unwrap();
             let case = Case::new(&buffers, problem).unwrap();
             let (_, from, bytes) = case.copied();
             assert_eq!(bytes, problem.bytes() / 2);
-            assert!(bytes <= buffers.yardstick.len());
+            assert!(bytes <= buffers.yardstick.len(), "{problem:?}");
             let memory = buffers.elements.pointer() + 2 * buffers.elements.len() as u64;
             assert!(from + bytes as u64 <= memory);
         }

@@ -42,7 +42,7 @@ pub struct Selection {
     #[arg(long = "set", value_delimiter = ',', default_value = "lengths,odd,masks,classic")]
     sets: Vec<Set>,
     /// What is computed.
-    #[arg(long = "direction", value_delimiter = ',', default_value = "forward")]
+    #[arg(long = "direction", value_delimiter = ',', default_value = "forward,backward")]
     directions: Vec<Direction>,
     /// Element types.
     #[arg(long = "dtype", value_delimiter = ',')]
@@ -156,29 +156,31 @@ mod tests {
 
     #[test]
     fn everything_without_arguments() {
-        let all = problems("");
+        let all = problems("--direction forward");
         let unmasked = 3 * COLUMNS.len() + 2 * ODD_COLUMNS.len();
         assert_eq!(all.len(), unmasked + 5 * MASKED_COLUMNS.len() + 8);
-        let both = problems("--direction forward,backward");
+        let both = problems("");
         assert_eq!(both.len(), 2 * all.len());
         assert_eq!(both[..all.len()], all);
     }
 
     #[test]
     fn what_is_named_takes_the_place_of_the_usual() {
-        let few = problems("--set lengths --dtype f64 --columns 77,78 --total-bytes 61600");
+        let few = problems(
+            "--direction forward --set lengths --dtype f64 --columns 77,78 --total-bytes 61600",
+        );
         assert_eq!(few.len(), 2);
         assert_eq!(few[0].shape, [1, 1, 100, 77]);
         assert_eq!(few[0].element, ElementType::F64);
-        assert_eq!(problems("--mask none --columns 4096 --dtype f32").len(), 1);
-        let causal = problems("--mask causal --columns 4096");
+        assert_eq!(problems("--direction forward --mask none --columns 4096 --dtype f32").len(), 1);
+        let causal = problems("--direction backward --mask causal --columns 4096");
         assert_eq!(causal.len(), 1);
         assert_eq!(causal[0].shape, [16, 1, 4096, 4096]);
     }
 
     #[test]
     fn the_classic_set_is_only_cut_down() {
-        let classic = problems("--set classic --columns 1024,2000");
+        let classic = problems("--direction forward --set classic --columns 1024,2000");
         let shapes: Vec<_> = classic.iter().map(|problem| problem.shape).collect();
         assert_eq!(shapes, [[32, 12, 1024, 1024], [32, 16, 1024, 1024]]);
         assert!(problems("--set classic --dtype f32").is_empty());
