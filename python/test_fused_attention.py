@@ -126,6 +126,27 @@ class Binding(unittest.TestCase):
         expected = [math.log(sum(map(math.exp, row))) for row in [[0.5, -1.0, 2.0], [0, 1.5, -0.5]]]
         self.assertRows([list(lse.values())], [expected])
 
+    def test_the_backward(self):
+        rows = [[0.5, -1.0, 2.0], [0.0, 1.5, -0.5]]
+        dp = [[1.0, 2.0, -1.0], [0.5, 0.0, 3.0]]
+        visible = [[True, True, False], [True, True, True]]
+        p = [softmax([0.25 * x for x in row], seen) for row, seen in zip(rows, visible)]
+        expected = []
+        for p_row, dp_row in zip(p, dp):
+            mean = sum(a * b for a, b in zip(p_row, dp_row))
+            expected.append([0.25 * a * (b - mean) for a, b in zip(p_row, dp_row)])
+        gradient = self.tensor(sum(dp, []), (2, 3))
+        saved = self.tensor(sum(p, []), (2, 3))
+        mask = self.tensor([0, 0, 1, 0, 0, 0], (2, 3), dtype="uint8")
+        for source in ({"p": saved}, {"x": self.x()}):
+            dx = self.tensor([9.0] * 6, (2, 3))
+            options = Softmax(scale=0.25)
+            call = options.backward_call(self.device, gradient, dx, exclude=mask, **source)
+            self.assertIn("softmax_backward", call.plan())
+            call()
+            values = list(dx.values())
+            self.assertRows([values[:3], values[3:]], expected)
+
     def test_strides(self):
         # The columns of two rows that alternate with others.
         memory = [0.5, -1.0, 2.0, 7.0, 7.0, 7.0, 0.0, 1.5, -0.5]

@@ -12,7 +12,7 @@ use fused_attention::{
 };
 use std::{
     ffi::c_void,
-    ptr::{copy_nonoverlapping, null, null_mut},
+    ptr::{self, copy_nonoverlapping, null, null_mut},
 };
 
 /// A tensor with the content, shape, strides and alignment of one that belongs to Rust.
@@ -141,7 +141,7 @@ impl MirroredForward {
 pub struct MirroredBackward {
     pub tensors: fa_softmax_backward_tensors,
     output: Box<Mirrored>,
-    _inputs: [Option<Box<Mirrored>>; 4],
+    inputs: [Option<Box<Mirrored>>; 4],
     _mask: Box<MirroredMask>,
 }
 
@@ -167,12 +167,24 @@ impl MirroredBackward {
             scale,
             mask: &mask.mask,
         };
-        MirroredBackward { tensors, output, _inputs: inputs, _mask: mask }
+        MirroredBackward { tensors, output, inputs, _mask: mask }
     }
 
     /// Copies the output back to Rust's memory.
     pub fn copy_back(&self) {
         self.output.copy_back();
+    }
+
+    /// Copies what an input holds, which took the output's place, to the output in Rust's memory.
+    pub fn copy_back_from(&self, input: *const fa_tensor) {
+        let mut inputs = self.inputs.iter().flatten();
+        let is_input = |mirrored: &&Box<Mirrored>| ptr::eq(&raw const mirrored.tensor, input);
+        let input = inputs.find(is_input).expect("an input of the call");
+        assert_eq!(input.bytes, self.output.bytes);
+        // SAFETY: as many bytes, the input's and the host's.
+        unsafe {
+            copy_nonoverlapping(input.first, self.output.original as *mut u8, input.bytes);
+        }
     }
 }
 
