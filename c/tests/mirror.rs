@@ -178,8 +178,9 @@ impl MirroredBackward {
     /// Copies what an input holds, which took the output's place, to the output in Rust's memory.
     pub fn copy_back_from(&self, input: *const fa_tensor) {
         let mut inputs = self.inputs.iter().flatten();
-        let is_input = |mirrored: &&Box<Mirrored>| ptr::eq(&raw const mirrored.tensor, input);
-        let input = inputs.find(is_input).expect("an input of the call");
+        let input = inputs
+            .find(|mirrored| ptr::eq(&raw const mirrored.tensor, input))
+            .expect("an input of the call");
         assert_eq!(input.bytes, self.output.bytes);
         // SAFETY: as many bytes, the input's and the host's.
         unsafe {
