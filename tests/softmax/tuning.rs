@@ -1,7 +1,9 @@
 //! What the file that `FUSED_ATTENTION_TUNING` names changes. It is read once, so it is set for a
 //! process of its own: this binary again.
 
-use fused_attention::{Device, Error, Mask, ScaledMaskedSoftmax, SoftmaxInputs, TuningError};
+use fused_attention::{
+    Device, Error, GradientInputs, Mask, ScaledMaskedSoftmax, SoftmaxInputs, TuningError,
+};
 use std::{env, fs, process::Command};
 
 /// Prefers, for rows of 256 f32, what the table does not.
@@ -17,6 +19,15 @@ aligned = true
 row_bytes = [1024, 2047]
 rows = [1, 100]
 tile = "streamed4"
+
+[[preference]]
+operation = "softmax_backward_from_probabilities"
+dtype = "f32"
+mask = "none"
+aligned = true
+row_bytes = [1024, 2047]
+rows = [1, 100]
+tile = "streamed2"
 "#;
 
 /// Runs the ignored test of this name with a tuning file.
@@ -68,14 +79,21 @@ fn takes_the_tuned_tile() {
         assert!(!other.is_tuned && other.tile != "streamed4", "{other}");
     }
 
-    // And it runs.
     let x = device.zeros::<f32>(&[3, 256]).unwrap();
+    let explain = |inputs| softmax.explain_backward(inputs, &x).unwrap();
+    let backward = explain(GradientInputs::from_probabilities(&x, &x));
+    assert!(backward.is_tuned && backward.tile == "streamed2", "{backward}");
+    let from_scores = explain(GradientInputs::from_scores(&x, &x));
+    assert!(!from_scores.is_tuned && from_scores.tile != "streamed2", "{from_scores}");
+
+    // And it runs.
     assert_eq!(softmax.forward(&x, Mask::none()).unwrap().to_vec().unwrap(), [1.0 / 256.0; 768]);
 }
 
+/// The forward has no tile of the backward's name.
 #[test]
 fn a_bad_file_refuses_every_call() {
-    run_with("is_refused", &FILE.replace("streamed4", "streamed5"));
+    run_with("is_refused", &FILE.replace("streamed4", "streamed2"));
 }
 
 #[test]
@@ -86,6 +104,6 @@ fn is_refused() {
     let Error::BadTuning { path, reason: TuningError::UnknownTile { tile, .. } } = &error else {
         panic!("{error}");
     };
-    assert_eq!(tile, "streamed5");
+    assert_eq!(tile, "streamed2");
     assert!(error.to_string().contains(path.as_str()), "{error}");
 }
