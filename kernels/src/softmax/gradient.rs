@@ -242,23 +242,25 @@ impl<E: Element> Stretch<E> {
         mut seen: S::Sums<E::Accumulator>,
     ) -> S::Sums<E::Accumulator> {
         unroll!(v in VECTORS => {
-            let mut lanes =
-                self.scores_or_probabilities::<S, VECTORS, ALIGNED>(problem, scale, held, v);
-            let gradients = E::unpack(gradient.vectors[v]);
-            if S::SCORES {
-                let mut max = S::max(seen);
+            if !S::Mask::SKIPS || self.is_slab_visible(v) {
+                let mut lanes =
+                    self.scores_or_probabilities::<S, VECTORS, ALIGNED>(problem, scale, held, v);
+                let gradients = E::unpack(gradient.vectors[v]);
+                if S::SCORES {
+                    let mut max = S::max(seen);
+                    unroll!(lane in E::LANES => {
+                        max = max.max(lanes[lane]);
+                    });
+                    seen = S::raised_to(seen, max, scale.coefficient);
+                    let reference = Statistics { max, sum: max }.reference();
+                    unroll!(lane in E::LANES => {
+                        lanes[lane] = scale.exponential(lanes[lane], reference);
+                    });
+                }
                 unroll!(lane in E::LANES => {
-                    max = max.max(lanes[lane]);
-                });
-                seen = S::raised_to(seen, max, scale.coefficient);
-                let reference = Statistics { max, sum: max }.reference();
-                unroll!(lane in E::LANES => {
-                    lanes[lane] = scale.exponential(lanes[lane], reference);
+                    seen = S::add(seen, lanes[lane], where_weighted(lanes[lane], gradients[lane]));
                 });
             }
-            unroll!(lane in E::LANES => {
-                seen = S::add(seen, lanes[lane], where_weighted(lanes[lane], gradients[lane]));
-            });
         });
         if !ALIGNED {
             let edges = self.edge_columns();
