@@ -11,7 +11,7 @@ use half::{bf16, f16};
 use support::{gpus, random::Random};
 
 /// A result, or none where the GPU has not the memory, which is said.
-fn enough_memory<R>(result: fused_attention::Result<R>) -> Option<R> {
+pub(super) fn enough_memory<R>(result: fused_attention::Result<R>) -> Option<R> {
     match result {
         Ok(result) => Some(result),
         Err(error @ Error::OutOfMemory { .. }) => {
@@ -23,13 +23,13 @@ fn enough_memory<R>(result: fused_attention::Result<R>) -> Option<R> {
 }
 
 /// Rows of normal numbers.
-fn normal<T: Element>(count: usize, seed: u64) -> Vec<T> {
+pub(super) fn normal<T: Element>(count: usize, seed: u64) -> Vec<T> {
     let mut random = Random::new(seed);
     (0..count).map(|_| T::from_f64(random.normal())).collect()
 }
 
 /// Rows of x before, at and beyond 2^31 and 2^32 elements or bytes, and the last ones.
-fn samples(rows: usize, columns: usize) -> Vec<usize> {
+pub(super) fn samples(rows: usize, columns: usize) -> Vec<usize> {
     let at = [0, 1 << 30, 1 << 31, 1 << 32].map(|element: usize| element / columns);
     let mut samples: Vec<_> = at
         .into_iter()

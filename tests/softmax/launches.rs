@@ -8,11 +8,16 @@ use kernels::softmax::{
 use std::ptr::{null, null_mut};
 use support::{on_every_backend, random::Random};
 
-const QUERIES: usize = 11;
-const KEYS: usize = 40;
+pub(super) const QUERIES: usize = 11;
+pub(super) const KEYS: usize = 40;
 
-/// Causal softmax of the rows from `first` on, `rows` of them.
-fn launch(device: &Device, x: &Tensor<f32>, y: &Tensor<f32>, first: usize, rows: usize) {
+/// The causal problem of the rows from `first` on, `rows` of them.
+pub(super) fn rows_from(
+    x: &Tensor<f32>,
+    y: &Tensor<f32>,
+    first: usize,
+    rows: usize,
+) -> SoftmaxForward {
     let one = Divisor::new(1);
     let empty =
         RowDimension { size: one, x: 0, y: 0, bytes: 0, additive: 0, lengths: 0, bank_index: 0 };
@@ -20,7 +25,7 @@ fn launch(device: &Device, x: &Tensor<f32>, y: &Tensor<f32>, first: usize, rows:
     let stride = KEYS as i64;
     dimensions[0] = RowDimension { size: Divisor::new(rows as u32), x: stride, y: stride, ..empty };
     let offset = (first * KEYS * size_of::<f32>()) as u64;
-    let problem = SoftmaxForward {
+    SoftmaxForward {
         x: (x.pointer() + offset) as *const _,
         y: (y.pointer() + offset) as *mut _,
         lse: null_mut(),
@@ -44,7 +49,12 @@ fn launch(device: &Device, x: &Tensor<f32>, y: &Tensor<f32>, first: usize, rows:
         rank: 1,
         slots: 0,
         dimensions,
-    };
+    }
+}
+
+/// Causal softmax of these rows.
+fn launch(device: &Device, x: &Tensor<f32>, y: &Tensor<f32>, first: usize, rows: usize) {
+    let problem = rows_from(x, y, first, rows);
     let variant = FORWARD_VARIANTS.iter().find(|variant| variant.tile.name == "warp4");
     // f32, with a visible range.
     let kernel = variant.expect("a tile of that name").kernels[2][1];

@@ -20,7 +20,7 @@ fn masked_rows<T: Accumulate>(solved: &SolvedCase<T>) -> usize {
 }
 
 /// Every kind of mask, with rows that it hides as a whole and others.
-fn hiding(length: usize) -> Vec<SoftmaxCase> {
+pub(super) fn hiding(length: usize) -> Vec<SoftmaxCase> {
     let case = SoftmaxCase::new(&[2, 3, length]);
     let every_other = |mask: &ByteMask| ByteMask { hidden_rows: 0.5, ..mask.clone() };
     let bytes = every_other(&ByteMask::new(&[2, 3, length]));
@@ -104,7 +104,7 @@ fn rows_that_see_nothing_f64() {
 }
 
 /// The most negative finite number of a type.
-fn lowest(dtype: Dtype) -> f64 {
+pub(super) fn lowest(dtype: Dtype) -> f64 {
     match dtype {
         Dtype::F16 => -65504.0,
         Dtype::Bf16 => bf16::MIN.to_f64(),

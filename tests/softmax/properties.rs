@@ -16,7 +16,7 @@ use support::{
 
 /// How many problems are drawn: `FUSED_ATTENTION_TEST_CASES`, or as many as a test run has time
 /// for on the emulator, and more on a GPU.
-fn cases(on_gpu: bool) -> u32 {
+pub(super) fn cases(on_gpu: bool) -> u32 {
     let asked = std::env::var("FUSED_ATTENTION_TEST_CASES").ok().and_then(|n| n.parse().ok());
     asked.unwrap_or(if on_gpu { 2000 } else { 250 })
 }
@@ -40,7 +40,7 @@ fn shape() -> impl Strategy<Value = Vec<usize>> {
     })
 }
 
-fn placement() -> impl Strategy<Value = Placement> {
+pub(super) fn placement() -> impl Strategy<Value = Placement> {
     use Placement::{Contiguous, Offset, Packed, Permuted, Sliced};
     select(vec![
         Contiguous,
@@ -65,7 +65,7 @@ fn values() -> impl Strategy<Value = Values> {
 }
 
 /// A few elements that are not finite, somewhere.
-fn edits() -> impl Strategy<Value = Vec<(usize, f64)>> {
+pub(super) fn edits() -> impl Strategy<Value = Vec<(usize, f64)>> {
     let value = select(vec![f64::NAN, f64::INFINITY, f64::NEG_INFINITY]);
     prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec((any::<usize>(), value), 1..4)]
 }
@@ -123,7 +123,8 @@ fn lengths() -> impl Strategy<Value = Lengths> {
     })
 }
 
-fn problem() -> impl Strategy<Value = SoftmaxCase> {
+/// Problems of every sort, on the tile that is chosen or one of these.
+pub(super) fn problem(tiles: Vec<&'static str>) -> impl Strategy<Value = SoftmaxCase> {
     let alignment = || select(vec![Causal::BottomRight, Causal::TopLeft]);
     let data = (shape(), placement(), placement(), values(), edits());
     let scale = (scale(), any::<bool>(), any::<u64>());
@@ -138,8 +139,7 @@ fn problem() -> impl Strategy<Value = SoftmaxCase> {
         prop::option::of((mask_form(), any::<bool>(), values())),
         prop::option::of(1usize..4),
     );
-    let tile =
-        prop_oneof![3 => Just(None), 2 => select(tile_names().collect::<Vec<_>>()).prop_map(Some)];
+    let tile = prop_oneof![3 => Just(None), 2 => select(tiles).prop_map(Some)];
     (data, scale, range, masks, tile).prop_map(|(data, scale, range, masks, tile)| {
         let (shape, x, y, values, mut edits) = data;
         let (scale, scale_on_device, seed) = scale;
@@ -205,15 +205,15 @@ fn check<T: Accumulate>(case: &SoftmaxCase, device: &Device) -> Result<(), TestC
 /// Draws problems and runs each on the device that belongs to its seed.
 fn run<T: Accumulate>(cases: u32, device: impl Fn(u64) -> Device) {
     let config = Config { cases, failure_persistence: None, ..Config::default() };
-    let result =
-        TestRunner::new(config).run(&problem(), |case| check::<T>(&case, &device(case.seed)));
+    let result = TestRunner::new(config)
+        .run(&problem(tile_names().collect()), |case| check::<T>(&case, &device(case.seed)));
     if let Err(error) = result {
         panic!("{error}");
     }
 }
 
 /// Half of the problems on the plain emulator, half under adversarial schedules.
-fn emulator(seed: u64) -> Device {
+pub(super) fn emulator(seed: u64) -> Device {
     match seed % 2 {
         0 => Device::emulator(),
         _ => Device::emulator_with(Emulator::adversarial(seed)),

@@ -35,7 +35,7 @@ fn row_threads(tile: &SoftmaxTile) -> usize {
 
 /// Lengths for a tile: a few threads' worth; several warps, the last in part; and, where
 /// `largest`, all that it holds, or several stretches of it.
-fn lengths<T>(tile: &SoftmaxTile, largest: bool) -> Vec<usize> {
+pub(super) fn lengths<T>(tile: &SoftmaxTile, largest: bool) -> Vec<usize> {
     let lanes = 16 / size_of::<T>();
     let middle = if tile.sharing == Sharing::Warp { 19 } else { 5 * 32 - 13 };
     let off_grid = if tile.aligned { 0 } else { 1 };
@@ -66,7 +66,7 @@ fn problems(rows: usize, length: usize) -> [SoftmaxCase; 4] {
 }
 
 /// The emulators to run under, and the GPUs.
-fn devices(seed: u64) -> Vec<(String, Device)> {
+pub(super) fn devices(seed: u64) -> Vec<(String, Device)> {
     let shuffled = Emulator::default().schedule(Schedule::Shuffled { seed }).race_check(true);
     let late = Emulator::adversarial(seed + 1).timing(AsyncTiming::Late);
     [Emulator::default().race_check(true), shuffled, late]

@@ -12,19 +12,35 @@ use std::{collections::HashSet, ops::Range};
 const COLUMNS: [usize; 7] = [64, 500, 1000, 4000, 60_000, 100_000, 300_000];
 
 /// A row as it would be with all its columns, of which only the visible ones exist.
-struct Row<T> {
-    memory: Tensor<T>,
-    raw: RawTensor,
+pub(super) struct Row<T> {
+    pub memory: Tensor<T>,
+    pub raw: RawTensor,
 }
 
 impl<T: Scalar> Row<T> {
     /// Only the columns `exists` of `columns` have memory.
-    fn new(device: &Device, columns: usize, exists: Range<usize>, values: &[T]) -> Self {
+    pub fn new(device: &Device, columns: usize, exists: Range<usize>, values: &[T]) -> Self {
         let memory = device.upload(values, &[exists.len()]).unwrap();
         let before = (exists.start * size_of::<T>()) as u64;
         let start = memory.pointer().wrapping_sub(before);
         let raw = RawTensor::contiguous(start, T::DTYPE, &[1, columns]).unwrap();
         Row { memory, raw }
+    }
+}
+
+/// A row of NaN that is not where the rest of other rows would be: there may be other memory.
+pub(super) fn elsewhere<T: Accumulate>(
+    device: &Device,
+    columns: usize,
+    rows: &[RawTensor],
+) -> Tensor<T> {
+    let mut elsewhere = Vec::new();
+    loop {
+        let y = device.upload(&vec![T::from_f64(f64::NAN); columns], &[1, columns]).unwrap();
+        if !rows.iter().any(|row| row.overlaps(&(&y).into()).unwrap()) {
+            return y;
+        }
+        elsewhere.push(y);
     }
 }
 
@@ -46,16 +62,8 @@ fn check<T: Accumulate>(
     let bytes = Row::new(&device, columns, exists.clone(), &vec![0u8; exists.len()]);
     let additive = Row::new(&device, columns, exists.clone(), &numbers);
     let wide_additive = Row::new(&device, columns, exists.clone(), &wide);
-    // Where the rest of a row would be there may be other memory: y is to lie elsewhere.
-    let mut elsewhere = Vec::new();
     let rows = [x.raw, bytes.raw, additive.raw, wide_additive.raw];
-    let y = loop {
-        let y = device.upload(&vec![T::from_f64(f64::NAN); columns], &[1, columns]).unwrap();
-        if !rows.iter().any(|row| row.overlaps(&(&y).into()).unwrap()) {
-            break y;
-        }
-        elsewhere.push(y);
-    };
+    let y = elsewhere::<T>(&device, columns, &rows);
     let lengths = length.map(|length| device.upload(&[length], &[1]).unwrap());
     let lengths = lengths.as_ref().map(|lengths| (RawTensor::from(lengths), Per::Batch));
     let bytes = Some((bytes.raw, Polarity::Exclude)).filter(|_| !bytes.memory.is_empty());
@@ -81,23 +89,31 @@ fn check<T: Accumulate>(
     Ok(())
 }
 
+/// Every way to hide a part of a row without a mask of elements: options, a length, and what is
+/// visible.
+pub(super) fn ways_to_hide(
+    columns: usize,
+) -> [(ScaledMaskedSoftmax, Option<usize>, Range<usize>); 6] {
+    let plain = ScaledMaskedSoftmax::new(1.0);
+    let part = columns / 3 + 5;
+    let window = |left: usize, right| plain.window(left as i64, right);
+    [
+        (plain, Some(part), 0..part),
+        (plain, Some(0), 0..0),
+        (plain.causal(Causal::TopLeft), None, 0..1),
+        // The diagonal of the only query is the last column.
+        (window(part, -1), None, columns - 1 - part..columns),
+        (window(part, 0), Some(2 * part), part - 1..2 * part),
+        (plain.window(-1, part as i64).diagonal(Causal::TopLeft), None, 0..part + 1),
+    ]
+}
+
 /// Every way to hide, in every tile that can run it.
 fn every_tile<T: Accumulate>() {
-    let plain = ScaledMaskedSoftmax::new(1.0);
     let mut run = HashSet::new();
     for tile in tile_names() {
         for columns in COLUMNS {
-            let part = columns / 3 + 5;
-            let window = |left: usize, right| plain.window(left as i64, right);
-            for (softmax, length, visible) in [
-                (plain, Some(part), 0..part),
-                (plain, Some(0), 0..0),
-                (plain.causal(Causal::TopLeft), None, 0..1),
-                // The diagonal of the only query is the last column.
-                (window(part, -1), None, columns - 1 - part..columns),
-                (window(part, 0), Some(2 * part), part - 1..2 * part),
-                (plain.window(-1, part as i64).diagonal(Causal::TopLeft), None, 0..part + 1),
-            ] {
+            for (softmax, length, visible) in ways_to_hide(columns) {
                 let length = length.map(|length| length as i32);
                 match check::<T>(softmax.with_tile(tile).unwrap(), length, columns, visible) {
                     Ok(()) => _ = run.insert(tile),

@@ -28,8 +28,8 @@ pub struct BackwardCase {
     pub dp: Placement,
     /// What it holds.
     pub dp_values: Values,
-    /// Elements of it that hold something else, by their number in row-major order. Those whose
-    /// probability may or may not be 0 for rounding stay as they are.
+    /// Elements of it that hold something else, by their number in row-major order. From scores,
+    /// those whose probability is nearly or quite 0 without being hidden stay as they are.
     pub dp_edits: Vec<(usize, f64)>,
     /// Which input the result takes the place of.
     pub in_place: Option<InPlace>,
@@ -82,10 +82,20 @@ impl BackwardCase {
         let mut random = Random::new(!case.seed);
         let mut dp: Vec<T> =
             p.iter().map(|_| T::from_f64(data::draw(&mut random, self.dp_values))).collect();
-        for &(i, value) in &self.dp_edits {
-            let p = if self.saved == Saved::Scores { p[i] } else { source[i].to_f64() };
-            let may_vanish = p > 0.0 && p < 1e-30 && self.saved == Saved::Scores;
-            dp[i] = if may_vanish { dp[i] } else { T::from_f64(value) };
+        if !self.dp_edits.is_empty() {
+            let x: Vec<f64> = forward.x.iter().map(|x| x.to_f64()).collect();
+            let (rows, columns) = case.matrix();
+            forward.with_problem(case, &x, |problem| {
+                for &(i, value) in &self.dp_edits {
+                    let (row, j) = (i / columns, i % columns);
+                    let vanishes = self.saved == Saved::Scores
+                        && p[i] < 1e-30
+                        && !problem.is_hidden(row / rows, row % rows, j);
+                    if !vanishes {
+                        dp[i] = T::from_f64(value);
+                    }
+                }
+            });
         }
         let widened = |numbers: &[T]| numbers.iter().map(|x| x.to_f64()).collect::<Vec<_>>();
         let (numbers, gradient) = (widened(&source), widened(&dp));
@@ -94,7 +104,7 @@ impl BackwardCase {
                 let unfused = problem.solve_backward_unfused(self.saved, &gradient);
                 (problem.solve_backward(self.saved, &gradient), unfused)
             });
-        SolvedBackward { case: self.clone(), forward, source, dp, expected, unfused }
+        SolvedBackward { case: self.clone(), forward, p, source, dp, expected, unfused }
     }
 }
 
@@ -103,6 +113,8 @@ pub struct SolvedBackward<T> {
     /// The problem.
     pub case: BackwardCase,
     forward: Data<T>,
+    /// The probabilities, by the reference of the forward.
+    pub p: Vec<f64>,
     source: Vec<T>,
     dp: Vec<T>,
     /// The reference in f64.
@@ -115,6 +127,19 @@ impl<T: Accumulate> SolvedBackward<T> {
     pub fn with_tile(mut self, tile: &'static str) -> Self {
         self.case.forward.tile = Some(tile);
         self
+    }
+
+    /// Makes the masks of elements hide everything, and their bank's index point outside of it,
+    /// whatever the reference has been told.
+    pub fn spoil_masks(&mut self) {
+        let Data { bytes, additive, bank_index, .. } = &mut self.forward;
+        bytes.iter_mut().flatten().for_each(|byte| *byte = 1);
+        additive.iter_mut().flatten().for_each(|number| *number = f64::NAN);
+        bank_index.iter_mut().flatten().for_each(|index| *index = -1);
+        if let Some(bank) = &mut self.case.forward.bank {
+            // The host would refuse the index.
+            bank.on_device = true;
+        }
     }
 
     /// Compares the result of a device with the reference.
