@@ -1,5 +1,5 @@
 //! Scaled masked softmax of a tensor from a safetensors file, on a GPU or on the CPU emulator,
-//! compared with the reference in f64.
+//! and its backward, compared with the reference in f64.
 //!
 //! ```text
 //! cargo run --release --example softmax                    # attention scores that ship with it
@@ -16,7 +16,10 @@ use example_support::{
     softmax::{self, Polarity, Refusal, SoftmaxReport, SoftmaxRequest, Timing},
     tensor_file::{self, TensorFile},
 };
-use fused_attention::{Causal, DeviceKind};
+use fused_attention::{
+    Causal, DeviceKind,
+    reference::tolerance::{Deviation, Mismatch},
+};
 use std::{path::PathBuf, process::ExitCode};
 
 /// Scaled masked softmax over the last dimension of a tensor, checked against a reference in f64.
@@ -117,16 +120,18 @@ fn run(options: &Options) -> Result<bool, Refusal> {
     println!("input   {}", request.describe(&file)?);
     let report = softmax::run(&device, &file, &request)?;
     println!("plan    {}", report.plan);
-    println!("error   {}", describe_error(&report));
+    println!("error   {}", describe_error(&report.check));
+    println!("        backward: {}", report.backward_plan);
+    println!("        {}", describe_error(&report.backward_check));
     println!("time    {}", describe_time(report.time, device.kind()));
     let SoftmaxReport { probabilities, lse, .. } = &report;
     tensor_file::write(&options.out, &[("softmax", probabilities), ("lse", lse)])?;
     println!("output  {}: softmax {probabilities}, lse {lse}", options.out.display());
-    Ok(report.check.is_ok())
+    Ok(report.check.is_ok() && report.backward_check.is_ok())
 }
 
-fn describe_error(report: &SoftmaxReport) -> String {
-    match &report.check {
+fn describe_error(check: &Result<Deviation, Mismatch>) -> String {
+    match check {
         Ok(deviation) => format!(
             "at most {:.2e} from the reference in f64 ({:.2e} allowed), and the worst row at \
              {:.0} % of its tolerance: right",

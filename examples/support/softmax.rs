@@ -2,11 +2,11 @@
 
 use crate::tensor_file::{FileError, OwnedTensor, Stored, StoredTensor, TensorFile};
 use fused_attention::{
-    Accumulate, Causal, Device, DeviceKind, Element, Error, Mask, ScaledMaskedSoftmax,
-    SoftmaxInputs, Tensor,
+    Accumulate, Causal, Device, DeviceKind, Element, Error, GradientInputs, Mask,
+    ScaledMaskedSoftmax, SoftmaxInputs, Tensor,
     reference::{
-        softmax::{ElementFn, MaskFn, SoftmaxProblem},
-        tolerance::{Deviation, Mismatch, check_lse, check_output},
+        softmax::{ElementFn, MaskFn, Saved, SoftmaxProblem},
+        tolerance::{Deviation, Mismatch, check_gradient, check_lse, check_output},
     },
 };
 use half::{bf16, f16};
@@ -62,8 +62,13 @@ impl SoftmaxRequest<'_> {
 pub struct SoftmaxReport {
     /// The kernel, how it is cut, and why.
     pub plan: String,
+    /// The same for the backward.
+    pub backward_plan: String,
     /// How far the result is from the reference, if that is within the tolerance.
     pub check: Result<Deviation, Mismatch>,
+    /// The same for the backward's result, where the scores themselves are the gradient of the
+    /// probabilities.
+    pub backward_check: Result<Deviation, Mismatch>,
     /// The time of a run.
     pub time: Timing,
     /// The probabilities, of the scores' type and shape.
@@ -166,15 +171,24 @@ where
     if let Some(causal) = request.causal {
         softmax = softmax.causal(causal);
     }
-    let inputs = SoftmaxInputs::new(&x).mask(uploaded.as_mask(request.polarity));
+    let mask_on_device = uploaded.as_mask(request.polarity);
+    let inputs = SoftmaxInputs::new(&x).mask(mask_on_device);
     let (y, lse) = softmax.forward_with_lse(inputs)?;
     let (probabilities, log_sums) = (y.to_vec()?, lse.to_vec()?);
     let plan = softmax.explain(inputs, &y)?.to_string();
+    let gradients = GradientInputs::from_probabilities(&y, &x).mask(mask_on_device);
+    let dx = softmax.backward(gradients)?;
+    let backward_plan = softmax.explain_backward(gradients, &dx)?.to_string();
+    let dx = dx.to_vec()?;
     let stream = device.default_stream();
     let time = measure(device, || softmax.forward_into(&stream, inputs, &y, Some(&lse)))?;
+    let found = Found { p: &probabilities, lse: &log_sums, dx: &dx };
+    let (check, backward_check) = check(request, scores, mask, found);
     Ok(SoftmaxReport {
         plan,
-        check: check(request, scores, mask, &probabilities, &log_sums),
+        backward_plan,
+        check,
+        backward_check,
         time,
         probabilities: OwnedTensor::new(&probabilities, &scores.shape),
         lse: OwnedTensor::new(&log_sums, lse.shape()),
@@ -217,14 +231,20 @@ impl UploadedMask {
     }
 }
 
-/// Compares with the reference.
+/// What a device has computed.
+struct Found<'a, T: Accumulate> {
+    p: &'a [T],
+    lse: &'a [T::Accumulator],
+    dx: &'a [T],
+}
+
+/// Compares the forward, and the backward, with the reference.
 fn check<T>(
     request: &SoftmaxRequest<'_>,
     scores: &StoredTensor<'_>,
     mask: Option<&StoredTensor<'_>>,
-    probabilities: &[T],
-    lse: &[T::Accumulator],
-) -> Result<Deviation, Mismatch>
+    found: Found<'_, T>,
+) -> (Result<Deviation, Mismatch>, Result<Deviation, Mismatch>)
 where
     T: Accumulate<Accumulator: Stored> + Stored,
 {
@@ -252,11 +272,16 @@ where
     }
     let reference = problem.solve();
     let unfused = problem.solve_unfused::<T>();
-    let deviation = check_output(probabilities, &reference.p, &unfused, columns)?;
+    let mut forward = check_output(found.p, &reference.p, &unfused, columns);
     if columns > 0 {
-        check_lse(lse, &reference.lse)?;
+        let lse = check_lse(found.lse, &reference.lse);
+        forward = forward.and_then(|deviation| lse.map(|()| deviation));
     }
-    Ok(deviation)
+    let p: Vec<f64> = found.p.iter().map(|p| p.to_f64()).collect();
+    let problem = SoftmaxProblem { x: &p, ..problem };
+    let expected = problem.solve_backward(Saved::Probabilities, &x);
+    let unfused = problem.solve_backward_unfused::<T>(Saved::Probabilities, &x);
+    (forward, check_gradient(found.dx, &expected, &unfused, columns))
 }
 
 impl StoredTensor<'_> {

@@ -29,6 +29,7 @@ fn shipped_probabilities(device: &Device, causal: Option<Causal>) -> Vec<f16> {
     assert_eq!(scale, 32f64.powf(-0.5));
     let report = run(device, &file, &SoftmaxRequest { scale, causal, ..REQUEST }).unwrap();
     report.check.expect("right");
+    report.backward_check.expect("right");
     assert_eq!(report.probabilities.shape, [4, HEADS, TOKENS, TOKENS]);
     assert_eq!(report.lse.shape, [4, HEADS, TOKENS]);
     let bytes = to_bytes(&[("softmax", &report.probabilities)]).unwrap();
@@ -72,6 +73,7 @@ fn every_kind_of_mask_can_come_from_a_file() {
         let request = SoftmaxRequest { polarity, ..REQUEST };
         let report = run(&Device::emulator(), &file(&scores, mask), &request).unwrap();
         report.check.expect("right");
+        report.backward_check.expect("right");
         let expected = OwnedTensor::new(&[1f32, 0.0, 1.0, 0.0], &[2, 2]);
         assert_eq!(report.probabilities, expected);
     };
