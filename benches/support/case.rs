@@ -364,6 +364,7 @@ fn relative_error<T: Element>(got: &[T], expected: &[f64]) -> f64 {
 mod tests {
     use super::*;
     use crate::ElementType;
+    use clap::ValueEnum;
     use half::bf16;
 
     const MASKS: [MaskKind; 7] = [
@@ -384,7 +385,7 @@ mod tests {
     /// Every direction with every mask.
     fn problems() -> Vec<Problem> {
         let of_direction = |direction| MASKS.map(|mask| Problem { direction, ..problem(mask) });
-        [Direction::Forward, Direction::Backward].into_iter().flat_map(of_direction).collect()
+        Direction::value_variants().iter().copied().flat_map(of_direction).collect()
     }
 
     #[test]
