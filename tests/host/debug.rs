@@ -3,7 +3,8 @@
 
 use conformance_kernels::arguments::nothing;
 use fused_attention::{
-    Accumulate, Device, Element, Error, LaunchConfig, Launcher, Mask, ScaledMaskedSoftmax,
+    Accumulate, Device, Element, Error, GradientInputs, LaunchConfig, Launcher, Mask,
+    ScaledMaskedSoftmax,
 };
 use half::{bf16, f16};
 use std::process::Command;
@@ -44,7 +45,9 @@ fn launches_once() {
 #[test]
 fn trace_prints_plans() {
     let traced = output_of("host::debug::computes_a_softmax", "trace");
-    assert!(traced.lines().any(|line| line.starts_with("softmax forward: ")), "{traced}");
+    for operation in ["softmax forward: ", "softmax backward: "] {
+        assert!(traced.lines().any(|line| line.starts_with(operation)), "{traced}");
+    }
 }
 
 #[test]
@@ -52,7 +55,9 @@ fn trace_prints_plans() {
 fn computes_a_softmax() {
     support::on_every_backend(|device| {
         let x = device.upload(&[0f32; 6], &[2, 3]).unwrap();
-        ScaledMaskedSoftmax::new(1.0).forward(&x, Mask::none()).unwrap();
+        let softmax = ScaledMaskedSoftmax::new(1.0);
+        let y = softmax.forward(&x, Mask::none()).unwrap();
+        softmax.backward(GradientInputs::from_probabilities(&y, &x)).unwrap();
     });
 }
 
@@ -92,6 +97,23 @@ fn softmax_of_nan<T: Accumulate>(device: &Device) {
     let infinite = device.upload(&x[..4], &[1, 4]).unwrap();
     let error = softmax.forward(&infinite, Mask::none()).unwrap_err();
     assert!(matches!(&error, Error::NanFound { tensor: "y", index, .. } if index == &[0, 0]));
+    // In the backward, each of the inputs, then the result.
+    let finite = device.upload(&[T::from_f64(0.5); 12], &[4, 3]).unwrap();
+    for (inputs, tensor) in [
+        (GradientInputs::from_probabilities(&view, &finite), "p"),
+        (GradientInputs::from_scores(&view, &finite), "x"),
+        (GradientInputs::from_scores(&finite, &view), "dp"),
+    ] {
+        let error = softmax.backward(inputs).unwrap_err();
+        let Error::NanFound { operation: "softmax backward", tensor: found, index } = error else {
+            panic!("{error}")
+        };
+        assert_eq!((found, &*index), (tensor, &[1, 1][..]), "{}", T::DTYPE);
+    }
+    softmax.backward(GradientInputs::from_scores(&finite, &finite)).unwrap();
+    let dp = device.upload(&[T::from_f64(0.0); 4], &[1, 4]).unwrap();
+    let error = softmax.backward(GradientInputs::from_scores(&infinite, &dp)).unwrap_err();
+    assert!(matches!(&error, Error::NanFound { tensor: "dx", index, .. } if index == &[0, 0]));
 }
 
 fn nan<T: Element>() -> T {

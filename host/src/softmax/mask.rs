@@ -120,7 +120,7 @@ pub struct RawMask {
     /// as the row's length.
     pub lengths: Option<(RawTensor, Per)>,
     /// i32, one for each index of x's first dimension: which mask of the bank it takes. A row
-    /// whose index is outside of the bank becomes NaN.
+    /// whose index is outside of the bank becomes NaN; computed from scores, its gradient is 0.
     pub bank_index: Option<RawTensor>,
 }
 
@@ -185,7 +185,7 @@ impl BankIndex {
     }
 
     /// Indices that are on the device already, shape `[batch]`. The host does not know them: rows
-    /// whose index is outside of the bank become NaN.
+    /// whose index is outside of the bank become NaN; computed from scores, their gradient is 0.
     pub fn on_device(tensor: Tensor<i32>) -> Self {
         BankIndex { tensor, values: Extremes::default() }
     }

@@ -9,6 +9,7 @@ mod launches;
 mod masked_rows;
 mod not_finite;
 mod omitted_synchronisation;
+mod plans;
 mod properties;
 mod scales;
 mod shapes;

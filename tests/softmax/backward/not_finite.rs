@@ -198,3 +198,29 @@ fn masks_of_elements_do_not_concern_probabilities() {
         assert_eq!(solved.run(device).unwrap(), expected);
     });
 }
+
+/// Rows whose index the host did not see, and which is outside of the bank: from scores they see
+/// nothing, their probabilities are NaN.
+#[test]
+fn indices_outside_of_a_bank() {
+    on_every_backend(|device| {
+        for masked_rows in [vec![3, 40], vec![3, 1], vec![1]] {
+            let index = vec![0, -1, 1, 2, i32::MAX, i32::MIN, 1];
+            let outside: Vec<_> = index.iter().map(|index| !(0..2).contains(index)).collect();
+            let bank = Some(Bank { size: 2, index: Some(index), on_device: true });
+            let bytes = Some(ByteMask::new(&masked_rows));
+            let forward = SoftmaxCase { bank, bytes, ..SoftmaxCase::new(&[7, 3, 40]) };
+            let [from_p, from_x] = from_either(forward);
+            from_p.assert_right::<f32>(device);
+            let solved = from_x.solve::<f32>();
+            let batches = solved.run(device).unwrap();
+            let batches = batches.chunks(120).zip(solved.expected.chunks(120)).zip(outside);
+            for ((found, expected), outside) in batches {
+                for (found, expected) in found.iter().zip(expected) {
+                    let expected = if outside { 0.0 } else { *expected };
+                    assert!((f64::from(*found) - expected).abs() <= 1e-6, "{found}, {expected}");
+                }
+            }
+        }
+    });
+}
