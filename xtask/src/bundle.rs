@@ -1,7 +1,7 @@
 //! `cargo xtask bundle`: the tests, benchmarks and examples, and what compares with other libraries
 //! in Python, for a GPU machine without Rust.
 
-use crate::workspace::{relative, root};
+use crate::workspace::{files_below, relative, root};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::{
@@ -17,8 +17,6 @@ struct Part {
     kind: &'static str,
     /// What cargo is told to do.
     cargo: &'static [&'static str],
-    /// Whether the runner unpacks them when they are first run.
-    compress: bool,
 }
 
 const PARTS: [Part; 4] = [
@@ -26,25 +24,21 @@ const PARTS: [Part; 4] = [
         folder: "tests",
         kind: "test",
         cargo: &["test", "--release", "--no-run", "--package=fused-attention-tests", "--test=all"],
-        compress: true,
     },
     Part {
         folder: "benches",
         kind: "bench",
         cargo: &["bench", "--no-run", "--package=fused-attention-benches", "--benches"],
-        compress: true,
     },
     Part {
         folder: "examples",
         kind: "example",
         cargo: &["build", "--release", "--package=fused-attention-examples", "--examples"],
-        compress: true,
     },
     Part {
         folder: "lib",
         kind: "cdylib",
         cargo: &["build", "--release", "--package=fused-attention-c"],
-        compress: false,
     },
 ];
 
@@ -57,7 +51,6 @@ pub(crate) fn run() -> Result<()> {
     if bundle.exists() {
         fs::remove_dir_all(&bundle)?;
     }
-    let mut total = 0;
     for part in PARTS {
         let folder = bundle.join(part.folder);
         fs::create_dir_all(&folder)?;
@@ -65,9 +58,7 @@ pub(crate) fn run() -> Result<()> {
             let to = folder.join(&program.name);
             fs::copy(&program.path, &to)?;
             strip(&to);
-            let to = if part.compress { compress(&to) } else { to };
             let size = fs::metadata(&to)?.len();
-            total += size;
             println!("{}: {:.1} MB", relative(&to), megabytes(size));
         }
     }
@@ -77,9 +68,15 @@ pub(crate) fn run() -> Result<()> {
         fs::copy(root().join(script), &to)?;
         println!("{}", relative(&to));
     }
+    match pack(&bundle)? {
+        Some(size) => println!("bundle/{ARCHIVE}: {:.1} MB", megabytes(size)),
+        None => println!("the programs are not packed, for want of tar or xz"),
+    }
     let runner = bundle.join("run.sh");
     fs::write(&runner, include_str!("bundle/run.sh"))?;
     make_executable(&runner)?;
+    let sizes = files_below(&bundle)?.into_iter().map(|file| Ok(fs::metadata(file)?.len()));
+    let total = sizes.sum::<Result<u64>>()?;
     println!("{}: {:.1} MB in all; see {0} --help", relative(&runner), megabytes(total));
     Ok(())
 }
@@ -138,12 +135,27 @@ fn strip(program: &Path) {
     let _ = Command::new("strip").arg(program).status();
 }
 
-/// Packs a file, where there is a `gzip`; the emulator's kernels shrink to a third. Returns what the
-/// file is now.
-fn compress(program: &Path) -> PathBuf {
-    let status = Command::new("gzip").arg("--best").arg(program).status();
-    let packed = program.with_added_extension("gz");
-    if status.is_ok_and(|status| status.success()) { packed } else { program.to_owned() }
+/// The archive that the runner unpacks.
+const ARCHIVE: &str = "programs.tar.xz";
+
+/// Packs all programs into one archive, where there are `tar` and `xz`: each holds the emulator's
+/// kernels, and those of all together take little more than those of one, as long as the compressor
+/// looks back far enough. Returns the archive's size.
+fn pack(bundle: &Path) -> Result<Option<u64>> {
+    let folders = PARTS.iter().filter(|part| part.kind != "cdylib").map(|part| part.folder);
+    let mut tar = Command::new("tar");
+    tar.arg("--use-compress-program=xz --lzma2=preset=2,dict=128MiB");
+    tar.args(["--create", "--file", ARCHIVE]).args(folders.clone()).current_dir(bundle);
+    let archive = bundle.join(ARCHIVE);
+    if !tar.status().is_ok_and(|status| status.success()) {
+        // What it may have left is of no use.
+        let _ = fs::remove_file(archive);
+        return Ok(None);
+    }
+    for folder in folders {
+        fs::remove_dir_all(bundle.join(folder))?;
+    }
+    Ok(Some(fs::metadata(archive)?.len()))
 }
 
 #[cfg(unix)]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs what is in this folder on a machine with an NVIDIA GPU and its driver. Nothing else is
-# needed but gzip, except compute-sanitizer for `sanitize` and PyTorch for `peers`.
+# needed but tar with xz, or else Python; compute-sanitizer for `sanitize`, and PyTorch for `peers`.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -20,13 +20,14 @@ COMPUTE_SANITIZER names the program, if it is neither on the path nor in /usr/lo
 USAGE
 }
 
-# Unpacks a program before its first run.
-unpacked() {
-    if [[ -f $1.gz ]]; then
-        gunzip "$1.gz"
-    fi
-    echo "$1"
-}
+# The programs come in an archive, which is unpacked by whatever runs first.
+if [[ -f $here/programs.tar.xz ]]; then
+    (
+        cd "$here"
+        tar -xf programs.tar.xz 2>/dev/null || python3 -m tarfile -e programs.tar.xz
+        rm programs.tar.xz
+    )
+fi
 
 sanitizer() {
     if [[ -n ${COMPUTE_SANITIZER:-} ]]; then
@@ -41,7 +42,7 @@ verb=${1:-test}
 [[ $# -gt 0 ]] && shift
 case $verb in
 test)
-    exec "$(unpacked "$here/tests/all")" "$@"
+    exec "$here/tests/all" "$@"
     ;;
 sanitize)
     tools=("${1:-}")
@@ -54,27 +55,25 @@ sanitize)
         echo "== compute-sanitizer $tool"
         # One test at a time: reports of several would mix, and the tool serialises them anyway.
         "$(sanitizer)" --tool "$tool" --error-exitcode 1 --report-api-errors no \
-            "$(unpacked "$here/tests/all")" --test-threads=1 --skip emulator:: "$@"
+            "$here/tests/all" --test-threads=1 --skip emulator:: "$@"
     done
     ;;
 bench)
     name=${1:?"which one? see run.sh list"}
     shift
-    exec "$(unpacked "$here/benches/$name")" --bench "$@"
+    exec "$here/benches/$name" --bench "$@"
     ;;
 example)
     name=${1:?"which one? see run.sh list"}
     shift
-    exec "$(unpacked "$here/examples/$name")" "$@"
+    exec "$here/examples/$name" "$@"
     ;;
 peers)
     exec "${PYTHON:-python3}" "$here/python/peers.py" "$@"
     ;;
 list)
     cd "$here"
-    for folder in tests benches examples lib python; do
-        echo "$folder: $(basename --multiple --suffix .gz "$folder"/* | tr '\n' ' ')"
-    done
+    ls tests benches examples lib python
     ;;
 *)
     usage
