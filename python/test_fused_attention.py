@@ -139,13 +139,14 @@ class Binding(unittest.TestCase):
         saved = self.tensor(sum(p, []), (2, 3))
         mask = self.tensor([0, 0, 1, 0, 0, 0], (2, 3), dtype="uint8")
         for source in ({"p": saved}, {"x": self.x()}):
-            dx = self.tensor([9.0] * 6, (2, 3))
-            options = Softmax(scale=0.25)
-            call = options.backward_call(self.device, gradient, dx, exclude=mask, **source)
-            self.assertIn("softmax_backward", call.plan())
-            call()
-            values = list(dx.values())
-            self.assertRows([values[:3], values[3:]], expected)
+            for options, masks in (({}, {"exclude": mask}), ({"causal": True}, {})):
+                dx = self.tensor([9.0] * 6, (2, 3))
+                softmax_of = Softmax(scale=0.25, **options)
+                call = softmax_of.backward_call(self.device, gradient, dx, **source, **masks)
+                self.assertIn("softmax_backward", call.plan())
+                call()
+                values = list(dx.values())
+                self.assertRows([values[:3], values[3:]], expected)
 
     def test_strides(self):
         # The columns of two rows that alternate with others.
