@@ -25,13 +25,12 @@ pub struct Buffers<T: Accumulate> {
     /// Added to scores.
     addends: Repeating<T>,
     excluded: Repeating<u8>,
-    /// Tensors of x's size, one after the other.
-    elements: Tensor<T>,
-    /// From where to where in `elements`.
-    tensor_stride: usize,
+    /// Tensors of x's size. Allocations of their own: at distances that are powers of 2, reading one
+    /// gets in the way of writing another (3 per cent, on an H200).
+    elements: Vec<Tensor<T>>,
     bytes: Tensor<u8>,
-    /// Where copies go that the problems are compared with.
-    yardstick: Tensor<u8>,
+    /// From where to where copies go that the problems are compared with.
+    yardstick: [Tensor<T>; 2],
 }
 
 impl<T: Accumulate> Buffers<T> {
@@ -40,26 +39,28 @@ impl<T: Accumulate> Buffers<T> {
     /// # Errors
     /// There is not enough.
     pub fn for_problems(device: &Device, problems: &[Problem]) -> Result<Self> {
-        let tensor_stride = tensor_stride(problems);
+        let of_a_size = |size: usize| -> Result<Tensor<T>> { Ok(device.empty(&[size])?) };
+        let copied = || of_a_size(most(problems, copied_bytes).div_ceil(size_of::<T>()));
+        let tensors = 0..most(problems, Problem::tensors);
         let buffers = Buffers {
             scores: Repeating::normal(1),
             gradients: Repeating::normal(2),
             addends: Repeating::normal(3),
             excluded: Repeating::ones(4, 1.0 / 3.0),
-            elements: device.empty(&[tensor_stride * most(problems, Problem::tensors)])?,
-            tensor_stride,
+            elements: tensors.map(|_| of_a_size(tensor_size(problems))).collect::<Result<_>>()?,
             bytes: device.empty(&[most(problems, Problem::mask_bytes)])?,
-            yardstick: device.empty(&[most(problems, copied_bytes)])?,
+            yardstick: [copied()?, copied()?],
         };
+        buffers.scores.fill(&buffers.yardstick[0])?;
         buffers.excluded.fill(&buffers.bytes)?;
         Ok(buffers)
     }
 
     /// The device memory that [`Buffers::for_problems`] takes.
     pub fn bytes_for(problems: &[Problem]) -> usize {
-        tensor_stride(problems) * most(problems, Problem::tensors) * size_of::<T>()
+        tensor_size(problems) * most(problems, Problem::tensors) * size_of::<T>()
             + most(problems, Problem::mask_bytes)
-            + most(problems, copied_bytes)
+            + 2 * most(problems, copied_bytes)
     }
 }
 
@@ -67,8 +68,8 @@ fn most(problems: &[Problem], size: impl Fn(&Problem) -> usize) -> usize {
     problems.iter().map(size).max().unwrap_or(0)
 }
 
-/// Elements from the begin of a tensor to that of the next.
-fn tensor_stride(problems: &[Problem]) -> usize {
+/// Elements of a tensor that holds each of the problems'.
+fn tensor_size(problems: &[Problem]) -> usize {
     aligned(most(problems, Problem::elements))
 }
 
@@ -114,7 +115,7 @@ impl<'a, T: Accumulate> Case<'a, T> {
 
     /// How many problems of a size the buffers hold side by side.
     pub fn places(buffers: &Buffers<T>, problem: Problem) -> usize {
-        let in_elements = buffers.tensor_stride / aligned(problem.elements()).max(1);
+        let in_elements = buffers.elements[0].len() / aligned(problem.elements()).max(1);
         match problem.mask_bytes() {
             0 => in_elements,
             bytes => in_elements.min(buffers.bytes.len() / aligned(bytes)),
@@ -129,8 +130,8 @@ impl<'a, T: Accumulate> Case<'a, T> {
         let device = buffers.bytes.device();
         let first_byte = place * aligned(problem.mask_bytes());
         let view = |number: usize| {
-            let start = number * buffers.tensor_stride + place * aligned(problem.elements());
-            buffers.elements.narrow(0, start, problem.elements())?.reshape(&problem.shape)
+            let start = place * aligned(problem.elements());
+            buffers.elements[number].narrow(0, start, problem.elements())?.reshape(&problem.shape)
         };
         let excluded = problem.mask_shape().map(|shape| {
             buffers.bytes.narrow(0, first_byte, problem.mask_bytes())?.reshape(&shape)
@@ -236,8 +237,8 @@ impl<'a, T: Accumulate> Case<'a, T> {
     /// From where to where a copy of as many bytes as the problem moves goes, and how many it
     /// reads.
     pub fn copied(&self) -> (u64, u64, usize) {
-        let from = self.buffers.elements.pointer();
-        (self.buffers.yardstick.pointer(), from, copied_bytes(&self.problem))
+        let [from, to] = &self.buffers.yardstick;
+        (to.pointer(), from.pointer(), copied_bytes(&self.problem))
     }
 
     /// Device memory of the problem's tensors.
@@ -434,11 +435,12 @@ mod tests {
         for problem in problems() {
             let buffers = Buffers::<bf16>::for_problems(&device, &[problem]).unwrap();
             let case = Case::new(&buffers, problem).unwrap();
-            let (_, from, bytes) = case.copied();
+            let (to, from, bytes) = case.copied();
             assert_eq!(bytes, problem.bytes() / 2);
-            assert!(bytes <= buffers.yardstick.len(), "{problem:?}");
-            let memory = buffers.elements.pointer() + 2 * buffers.elements.len() as u64;
-            assert!(from + bytes as u64 <= memory);
+            for (memory, at) in buffers.yardstick.iter().zip([from, to]) {
+                assert_eq!(memory.pointer(), at);
+                assert!(bytes <= 2 * memory.len(), "{problem:?}");
+            }
         }
     }
 }

@@ -20,6 +20,9 @@ pub trait Accumulator:
     const LOG_BASE_E: f64;
     /// ln(base).
     const LN_BASE: Self;
+    /// Half the smallest exponent of a normal number, as a power of 2: a number below it times any other
+    /// is at most its inverse.
+    const TINY: f64;
 
     /// Rounded to this type.
     fn from_f64(x: f64) -> Self;
@@ -35,6 +38,8 @@ pub trait Accumulator:
     fn log_base(self) -> Self;
     /// 1 / self.
     fn reciprocal(self) -> Self;
+    /// Is it NaN?
+    fn is_nan(self) -> bool;
 }
 
 impl Accumulator for f32 {
@@ -44,6 +49,7 @@ impl Accumulator for f32 {
     const MAX: Self = f32::MAX;
     const LOG_BASE_E: f64 = core::f64::consts::LOG2_E;
     const LN_BASE: Self = core::f32::consts::LN_2;
+    const TINY: f64 = 5.421010862427522e-20;
 
     #[inline(always)]
     fn from_f64(x: f64) -> Self {
@@ -73,6 +79,10 @@ impl Accumulator for f32 {
     fn reciprocal(self) -> Self {
         math::rcp(self)
     }
+    #[inline(always)]
+    fn is_nan(self) -> bool {
+        f32::is_nan(self)
+    }
 }
 
 impl Accumulator for f64 {
@@ -82,6 +92,7 @@ impl Accumulator for f64 {
     const MAX: Self = f64::MAX;
     const LOG_BASE_E: f64 = 1.0;
     const LN_BASE: Self = 1.0;
+    const TINY: f64 = 7.458340731200207e-155;
 
     #[inline(always)]
     fn from_f64(x: f64) -> Self {
@@ -111,6 +122,10 @@ impl Accumulator for f64 {
     fn reciprocal(self) -> Self {
         1.0 / self
     }
+    #[inline(always)]
+    fn is_nan(self) -> bool {
+        f64::is_nan(self)
+    }
 }
 
 /// An element type, and 16-byte vectors of it.
@@ -126,6 +141,11 @@ pub trait Element: Copy + 'static {
 
     /// Elements in a vector.
     const LANES: usize;
+    /// The difference of two finite elements may be infinite.
+    const DIFFERENCES_OVERFLOW: bool;
+    /// An output is rounded so much that a factor may be folded into the exponent before: log2(factor)
+    /// is good to some 2^-19.
+    const FOLDS: bool;
     /// The vector of zeros.
     const ZERO_VECTOR: Self::Vector;
     /// Mask bytes of 0.
@@ -143,6 +163,8 @@ pub trait Element: Copy + 'static {
     fn narrow(value: Self::Accumulator) -> Self;
     /// Puts `value` into the lanes whose bits are set in `lanes`.
     fn replace(vector: Self::Vector, lanes: u32, value: Self::Accumulator) -> Self::Vector;
+    /// The larger of each pair of lanes; a number rather than NaN.
+    fn max(a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// Lane 0 in the lowest byte.
     fn mask_word(bytes: Self::MaskBytes) -> u64;
 
@@ -159,13 +181,18 @@ pub trait Element: Copy + 'static {
 }
 
 macro_rules! sixteen_bits {
-    ($T:ident, $unpack:ident, $pack:ident, $widen:ident, $narrow:ident) => {
+    (
+        $T:ident, $overflow:literal,
+        $unpack:ident, $pack:ident, $widen:ident, $narrow:ident, $max:ident
+    ) => {
         impl Element for $T {
             type Accumulator = f32;
             type Vector = [u32; 4];
             type Lanes = [f32; 8];
             type MaskBytes = [u32; 2];
             const LANES: usize = 8;
+            const DIFFERENCES_OVERFLOW: bool = $overflow;
+            const FOLDS: bool = true;
             const ZERO_VECTOR: [u32; 4] = [0; 4];
             const NO_BYTES: [u32; 2] = [0; 2];
 
@@ -212,6 +239,15 @@ macro_rules! sixteen_bits {
                 vector
             }
             #[inline(always)]
+            fn max(a: [u32; 4], b: [u32; 4]) -> [u32; 4] {
+                [
+                    convert::$max(a[0], b[0]),
+                    convert::$max(a[1], b[1]),
+                    convert::$max(a[2], b[2]),
+                    convert::$max(a[3], b[3]),
+                ]
+            }
+            #[inline(always)]
             fn mask_word([low, high]: [u32; 2]) -> u64 {
                 low as u64 | (high as u64) << 32
             }
@@ -229,8 +265,8 @@ macro_rules! sixteen_bits {
     };
 }
 
-sixteen_bits!(f16, unpack_f16x2, pack_f16x2, f16_to_f32, f32_to_f16);
-sixteen_bits!(bf16, unpack_bf16x2, pack_bf16x2, bf16_to_f32, f32_to_bf16);
+sixteen_bits!(f16, false, unpack_f16x2, pack_f16x2, f16_to_f32, f32_to_f16, max_f16x2);
+sixteen_bits!(bf16, true, unpack_bf16x2, pack_bf16x2, bf16_to_f32, f32_to_bf16, max_bf16x2);
 
 macro_rules! full_width {
     ($T:ident, $lanes:literal, $MaskBytes:ty) => {
@@ -240,6 +276,8 @@ macro_rules! full_width {
             type Lanes = [$T; $lanes];
             type MaskBytes = $MaskBytes;
             const LANES: usize = $lanes;
+            const DIFFERENCES_OVERFLOW: bool = true;
+            const FOLDS: bool = false;
             const ZERO_VECTOR: [$T; $lanes] = [0.0; $lanes];
             const NO_BYTES: $MaskBytes = 0;
 
@@ -271,6 +309,13 @@ macro_rules! full_width {
                     }
                 });
                 vector
+            }
+            #[inline(always)]
+            fn max(mut a: [$T; $lanes], b: [$T; $lanes]) -> [$T; $lanes] {
+                unroll!(lane in $lanes => {
+                    a[lane] = $T::max(a[lane], b[lane]);
+                });
+                a
             }
             #[inline(always)]
             fn mask_word(bytes: $MaskBytes) -> u64 {

@@ -33,6 +33,8 @@ pub enum Preference {
     Always,
     /// For rows of up to this many bytes.
     RowBytesUpTo(u32),
+    /// For rows of up to so many bytes: without masks, with a visible range, with element masks.
+    RowBytesByMaskUpTo(u32, u32, u32),
 }
 
 /// How a softmax kernel is cut.
@@ -52,8 +54,8 @@ pub struct SoftmaxTile {
     pub aligned: bool,
     /// Threads in a block, at most; for [`Sharing::Warp`] exactly.
     pub threads: u32,
-    /// Blocks that fit on a multiprocessor at once, by their registers: without and with element
-    /// masks.
+    /// Blocks that fit on a multiprocessor at once, by their registers: without element masks; and
+    /// with them, or of f64.
     pub blocks_per_sm: (u32, u32),
     /// The architecture it is compiled for, and the oldest it runs on.
     pub arch: &'static str,
@@ -72,25 +74,28 @@ macro_rules! softmax_forward_tiles {
         $callback! {
             (warp4, RowBytesUpTo(1024), Warp, Registers, 4, true, 128, (8, 8), "sm_70",
                 "up to 2 KiB a row, without a barrier; four vectors a lane, also where a few lanes \
-take a whole row, spread the cost of finding the row: 0.95 from 256 bytes on, \
-where one vector a lane gives 0.63")
-            (block4, RowBytesUpTo(2048), Block, Registers, 4, true, 512, (2, 2), "sm_70",
-                "up to 32 KiB a row; for 2 KiB a block of one warp, 0.98 where warp4 gives 0.96")
-            (block8, Always, Block, Registers, 8, true, 256, (3, 2), "sm_70",
-                "up to 32 KiB a row: three rows on a multiprocessor at once, in 80 registers, so \
-that one loads while another computes: 0.96 to 0.99, where 512 threads in 128 \
-registers, one row at a time, give 0.87")
-            (staged4, RowBytesUpTo(1 << 19), Cluster, SharedMemory, 4, true, 512, (2, 2), "sm_90",
-                "any row: 0.94 at 64 KiB, where a block keeps a row; 0.8 in clusters")
+take a whole row, spread the cost of finding the row")
+            (block4, RowBytesByMaskUpTo(4096, 2048, 4096), Block, Registers, 4, true, 512, (2, 2), "sm_70",
+                "up to 32 KiB a row; for 2 and 4 KiB a block of one or two warps: 0.985, where warp4 \
+gives 0.95 and block8 0.97; under a causal mask block8 is ahead from 4 KiB on")
+            (block8, RowBytesByMaskUpTo(8192, 16384, 32768), Block, Registers, 8, true, 256, (3, 2), "sm_70",
+                "up to 32 KiB a row: three rows on a multiprocessor at once, so that one loads while \
+another computes; with element masks 0.91 to 0.95, more than staged4")
+            (staged4, Always, Block, SharedMemory, 4, true, 128, (6, 6), "sm_90",
+                "up to 36 KiB a row, six of them on a multiprocessor at once: 0.96 at 16 and 32 KiB, \
+where block8 gives 0.93; fewer threads take less time to find the row")
+            (cluster4, RowBytesUpTo(1 << 20), Cluster, SharedMemory, 4, true, 128, (6, 6), "sm_90",
+                "any row, over up to sixteen blocks, as staged4 each: 0.95 from 64 KiB to 512 KiB, \
+where reading twice gives 0.65")
             (streamed4, Always, Block, Streamed, 4, true, 512, (2, 2), "sm_70",
                 "any row: read twice, 32 KiB at a time, the second time partly from the L2 cache: \
-0.83 at 64 KiB, 0.65 at 256 KiB")
+0.63 beyond 1 MiB")
             (ragged_warp4, RowBytesUpTo(1024), Warp, Registers, 4, false, 128, (8, 6), "sm_70",
                 "rows off the 16-byte grid, up to 2 KiB less a vector")
             (ragged_block4, Always, Block, Registers, 4, false, 512, (2, 1), "sm_70",
                 "rows off the 16-byte grid, up to 32 KiB less a vector")
-            (ragged_staged4, RowBytesUpTo(1 << 19), Cluster, SharedMemory, 4, false, 512, (2, 1), "sm_90",
-                "any row off the 16-byte grid")
+            (ragged_cluster4, RowBytesUpTo(1 << 20), Cluster, SharedMemory, 4, false, 128, (6, 5), "sm_90",
+                "any row off the 16-byte grid, over up to sixteen blocks")
             (ragged_streamed4, Always, Block, Streamed, 4, false, 512, (1, 1), "sm_70",
                 "any row off the 16-byte grid: read twice")
         }
@@ -104,19 +109,21 @@ macro_rules! softmax_backward_tiles {
         $callback! {
             (warp2, RowBytesUpTo(1024), Warp, Registers, 2, true, 128, (8, 6), "sm_70",
                 "up to 1 KiB a row, without a barrier")
-            (block4, Always, Block, Registers, 4, true, 256, (3, 2), "sm_70",
+            (block4, RowBytesUpTo(4096), Block, Registers, 4, true, 256, (3, 2), "sm_70",
                 "up to 16 KiB a row: two inputs of four vectors a thread take the registers of the \
-forward's eight")
-            (staged2, Always, Cluster, SharedMemory, 2, true, 512, (2, 2), "sm_90",
-                "any row")
+forward's eight; 0.98 at 2 and 4 KiB, 0.92 beyond")
+            (staged2, Always, Block, SharedMemory, 2, true, 128, (6, 5), "sm_90",
+                "up to 18 KiB a row, six of them on a multiprocessor at once: 1.0 at 16 KiB")
+            (cluster2, RowBytesUpTo(1 << 20), Cluster, SharedMemory, 2, true, 256, (3, 2), "sm_90",
+                "any row, over up to sixteen blocks: 1.0 at 32 and 64 KiB, 0.93 at 256 KiB")
             (streamed2, Always, Block, Streamed, 2, true, 512, (2, 2), "sm_70",
                 "any row: read twice")
             (ragged_warp2, RowBytesUpTo(1024), Warp, Registers, 2, false, 128, (8, 6), "sm_70",
                 "rows off the 16-byte grid, up to 1 KiB less a vector")
             (ragged_block4, Always, Block, Registers, 4, false, 256, (2, 1), "sm_70",
                 "rows off the 16-byte grid, up to 16 KiB less a vector")
-            (ragged_staged2, Always, Cluster, SharedMemory, 2, false, 512, (2, 1), "sm_90",
-                "any row off the 16-byte grid")
+            (ragged_cluster2, RowBytesUpTo(1 << 20), Cluster, SharedMemory, 2, false, 256, (2, 2), "sm_90",
+                "any row off the 16-byte grid, over up to sixteen blocks")
             (ragged_streamed2, Always, Block, Streamed, 2, false, 512, (1, 1), "sm_70",
                 "any row off the 16-byte grid: read twice")
         }

@@ -60,3 +60,31 @@ fn blocks_of_a_cluster_exchange_values() {
     check_exchange(&cluster_exchange_f32x4);
     check_exchange(&cluster_exchange_f64x2);
 }
+
+fn check_send<T: Value + Debug + PartialEq>(kernel: &'static Kernel<(*const T, *mut T)>) {
+    conformance_from((9, 0), |device| {
+        for blocks in [2, 4, 8] {
+            let count = CLUSTERS * blocks * THREADS;
+            let values: Vec<T> = Random(22).values(count);
+            let (from, to) = (Buffer::new(device, &values), Buffer::<T>::empty(device, count));
+            let config = LaunchConfig::new((CLUSTERS * blocks) as u32, THREADS as u32)
+                .cluster(blocks as u32)
+                .shared_bytes((16 + 8 * THREADS) as u32);
+            // SAFETY: an element for each thread, and 8 bytes of shared memory behind the barrier.
+            unsafe { launch(device, kernel, config, (from.pointer(), to.pointer_mut())) };
+            let previous = |i: usize| {
+                let (block, lane) = (i / THREADS, i % THREADS);
+                let rank = (block % blocks + blocks - 1) % blocks;
+                values[(block / blocks * blocks + rank) * THREADS + lane]
+            };
+            let expected: Vec<T> = (0..count).map(previous).collect();
+            assert_same_bits(&to.to_vec(), &expected, "sent");
+        }
+    });
+}
+
+#[test]
+fn asynchronous_stores_report_to_the_receivers_barrier() {
+    check_send(&cluster_store_async_f32);
+    check_send(&cluster_store_async_u64);
+}

@@ -89,3 +89,25 @@ fn narrowing_rounds_to_nearest_even() {
     conformance(|device| check(device, &narrow_sm_70));
     conformance_from((8, 0), |device| check(device, &narrow_sm_80));
 }
+
+#[test]
+fn the_larger_of_each_pair() {
+    conformance_from((8, 0), |device| {
+        let values: Vec<[u32; 2]> = Random(23).values(4096);
+        let larger = |a: f32, b: f32| if a.is_nan() || b > a { b } else { a };
+        for ([a, b], found) in values.iter().zip(run(device, &maxima, &values)) {
+            for half in [0, 16] {
+                let (a, b) = ((a >> half) as u16, (b >> half) as u16);
+                let [of_f16, of_bf16] = found.map(|pair: u32| (pair >> half) as u16);
+                let expected = larger(f16::from_bits(a).to_f32(), f16::from_bits(b).to_f32());
+                let value = f16::from_bits(of_f16).to_f32();
+                let same = value == expected || value.is_nan() && expected.is_nan();
+                assert!(same, "of {a:#x} and {b:#x} as f16: {value}, not {expected}");
+                let expected = larger(bf16::from_bits(a).to_f32(), bf16::from_bits(b).to_f32());
+                let value = bf16::from_bits(of_bf16).to_f32();
+                let same = value == expected || value.is_nan() && expected.is_nan();
+                assert!(same, "of {a:#x} and {b:#x} as bf16: {value}, not {expected}");
+            }
+        }
+    });
+}

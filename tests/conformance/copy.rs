@@ -52,3 +52,20 @@ fn a_barrier_shares_copies_with_the_block() {
         assert_eq!(to.to_vec(), expected);
     });
 }
+
+#[test]
+fn bulk_copies_report_to_their_barrier() {
+    conformance_from((9, 0), |device| {
+        let values: Vec<[u32; 4]> = Random(21).values(THREADS);
+        for bytes in [16, 32, 256, 1024] {
+            let (from, to) = (Buffer::new(device, &values), Buffer::empty(device, THREADS));
+            let shared_bytes = 16 + 16 * THREADS as u32;
+            let config = LaunchConfig::new(1, THREADS as u32).shared_bytes(shared_bytes);
+            let args = (from.pointer(), to.pointer_mut(), bytes);
+            // SAFETY: an element for each thread, and 16 bytes of shared memory behind the barrier.
+            unsafe { launch(device, &copy::bulk_copy_tile, config, args) };
+            let expected: Vec<_> = values.iter().rev().copied().collect();
+            assert_eq!(to.to_vec(), expected, "in pieces of {bytes} bytes");
+        }
+    });
+}

@@ -29,6 +29,6 @@ const ROWS: [(usize, Option<&str>); 9] = [
     (1024, None),
     (2049, None),
     (8200, None),
-    (2100, Some("ragged_staged4")),
+    (2100, Some("ragged_cluster4")),
     (2100, Some("ragged_streamed4")),
 ];

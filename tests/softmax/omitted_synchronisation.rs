@@ -16,8 +16,12 @@ const SEEDS: u64 = 20;
 
 /// A problem that several warps of a block, and two blocks of a cluster, share.
 fn problem(tile: &SoftmaxTile) -> SolvedCase<f32> {
-    // Of a row in shared memory each block has a stretch at least.
-    let threads = if tile.residence == Residence::SharedMemory { 3 * 256 } else { 140 };
+    // Staged rows in several stretches, of which each block of a cluster has one at least.
+    let threads = match (tile.residence, tile.sharing) {
+        (Residence::SharedMemory, Sharing::Cluster) => 640,
+        (Residence::SharedMemory, _) => 280,
+        _ => 140,
+    };
     let columns = threads * 4 * tile.vectors as usize;
     let (x, columns) = match tile.aligned {
         true => (Placement::Contiguous, columns),
@@ -43,6 +47,7 @@ fn every_site_is_needed() {
         let expected = match (tile.sharing, tile.residence) {
             // Lanes of a warp exchange by shuffles, which synchronise themselves.
             (Sharing::Warp, _) => 0,
+            (Sharing::Block, Residence::SharedMemory) => 5,
             (Sharing::Block, _) => 1,
             (Sharing::Cluster, Residence::SharedMemory) => 9,
             (Sharing::Cluster, _) => 5,

@@ -157,7 +157,7 @@ fn the_emulator_notices_reads_beyond() {
         match fault.kind() {
             FaultKind::OutOfBounds => {
                 let location = fault.location().expect("a place in the source");
-                let loads = ["softmax/row.rs", "softmax/stage.rs"];
+                let loads = ["softmax/row.rs", "softmax/kept.rs"];
                 assert!(loads.iter().any(|file| location.file.ends_with(file)), "{fault}");
             }
             // Far beyond there may be a buffer of another test, which is gone by the time it is

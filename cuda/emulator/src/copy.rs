@@ -9,7 +9,9 @@ use crate::{
 };
 use std::{mem, panic::Location};
 
-pub use crate::tma::{Matrix, TensorMap, bulk_commit, bulk_load, bulk_wait, tma_load, tma_store};
+pub use crate::tma::{
+    Matrix, TensorMap, bulk_commit, bulk_load, bulk_wait, store_async, tma_load, tma_store,
+};
 
 pub(crate) struct AsyncCopy {
     to: u32,

@@ -104,8 +104,9 @@ impl Matrix {
     }
 }
 
-/// What a bulk copy reads.
+/// What is written to shared memory.
 enum Source {
+    Value([u8; 16], usize),
     Range { from: *const u8, bytes: u32 },
     Tile { matrix: Matrix, col: i32, row: i32 },
 }
@@ -123,6 +124,11 @@ impl BulkCopy {
     fn perform(self, m: &mut Machine) {
         let BulkCopy { to, source, mbarrier, actor, at } = self;
         let bytes = match source {
+            Source::Value(value, size) => {
+                let to = m.smem_write(By::Queue(&actor), to, size, size, at);
+                to.copy_from_slice(&value[..size]);
+                size as u32
+            }
             Source::Range { from, bytes } => {
                 // SAFETY: valid by promise to `bulk_load`.
                 let range = unsafe { std::slice::from_raw_parts(from, bytes as usize) };
@@ -143,12 +149,16 @@ impl BulkCopy {
     }
 }
 
-/// The running thread issues a bulk copy to shared memory.
+/// The running thread issues a copy to shared memory that reports to a barrier.
 fn issue_load(to: u32, source: Source, mbarrier: u32, at: Site) {
     machine::with(|m| {
         let mbarrier = in_cluster(mbarrier, m.rank);
         let (queue, me) = (m.mbarrier(mbarrier, at).queue, m.me());
-        let actor = m.order.issue(queue, [me].into_iter(), Proxy::Async, m.rank);
+        let proxy = match source {
+            Source::Value(..) => Proxy::Generic,
+            _ => Proxy::Async,
+        };
+        let actor = m.order.issue(queue, [me].into_iter(), proxy, m.rank);
         // The barrier's initialisation must have been made visible to the async proxy, too.
         m.smem_read(By::Queue(&actor), mbarrier, 8, 8, at);
         let copy = BulkCopy { to, source, mbarrier, actor, at };
@@ -157,6 +167,18 @@ fn issue_load(to: u32, source: Source, mbarrier: u32, at: Site) {
             false => m.bulk.push(copy),
         }
     });
+}
+
+/// `st.async.shared::cluster.mbarrier::complete_tx::bytes`: stores `value`, of up to 16 bytes, and
+/// reports to a barrier of the same block.
+#[track_caller]
+pub fn store_async<T: Copy>(to: u32, value: T, mbarrier: u32) {
+    let (mut bytes, size) = ([0; 16], size_of::<T>());
+    // SAFETY: the value's bytes; `bytes` has room for them, or the slice panics.
+    unsafe {
+        bytes[..size].as_mut_ptr().copy_from_nonoverlapping((&raw const value).cast::<u8>(), size);
+    }
+    issue_load(to, Source::Value(bytes, size), mbarrier, Location::caller());
 }
 
 /// `cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes`

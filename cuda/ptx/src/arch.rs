@@ -42,7 +42,7 @@ impl Arch {
     pub const fn ptx_version(self) -> (u32, u32) {
         match self {
             Arch::Sm70 | Arch::Sm80 => (7, 4),
-            Arch::Sm90 | Arch::Sm90a => (8, 0),
+            Arch::Sm90 | Arch::Sm90a => (8, 1),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The functions that take an address want one made by [`map_shared`].
 
-use crate::Value;
+use crate::{Value, warp::Word};
 
 /// The block's number in its cluster.
 #[inline(always)]
@@ -42,6 +42,20 @@ pub unsafe fn sync() {
     unsafe {
         arrive();
         wait();
+    }
+}
+
+/// [`arrive`] which orders no memory accesses but what
+/// [`mbarrier_init`](crate::fence::mbarrier_init) did: far cheaper.
+///
+/// # Safety
+/// As for [`arrive`].
+#[inline(always)]
+#[track_caller]
+pub unsafe fn arrive_relaxed() {
+    dual! {
+        ptx: crate::intrinsics::cluster_arrive_relaxed(),
+        emulator: cuda_emulator::cluster::arrive(),
     }
 }
 
@@ -103,5 +117,23 @@ pub unsafe fn store<T: Value>(addr: u32, value: T) {
     dual! {
         ptx: T::store_cluster(addr, value),
         emulator: cuda_emulator::cluster::store(addr, value),
+    }
+}
+
+/// Stores to the shared memory of a block of the cluster, without waiting, and tells the barrier of
+/// that block at `mbarrier`, which must expect the value's bytes
+/// ([`arrive_expect_tx`](crate::mbarrier::arrive_expect_tx)). Who waits for the barrier sees the value.
+/// From sm_90, PTX 8.1.
+///
+/// # Safety
+/// As for [`store`], until the barrier's phase has ended. `mbarrier` is an address made by
+/// [`map_shared`], for the same block, of a barrier whose initialisation the cluster's barrier has
+/// ordered before.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn store_async<T: Word>(addr: u32, value: T, mbarrier: u32) {
+    dual! {
+        ptx: T::store_async(addr, value, mbarrier),
+        emulator: cuda_emulator::copy::store_async(addr, value, mbarrier),
     }
 }

@@ -97,3 +97,32 @@ packs! {
     /// Rounds two values to bf16.
     pack_bf16x2, f32_to_bf16, "cvt.rn.bf16x2.f32";
 }
+
+macro_rules! maxima {
+    ($($(#[$doc:meta])* $name:ident, $unpack:ident, $pack:ident, $code:literal;)*) => {$(
+        $(#[$doc])*
+        #[inline(always)]
+        pub fn $name(a: u32, b: u32) -> u32 {
+            #[cfg(all(target_arch = "nvptx64", not(cuda_arch = "sm_70")))]
+            // SAFETY: touches no memory.
+            return unsafe {
+                asm!(
+                    reg32 -> u32: concat!($code, " {}, {}, {};"),
+                    in(reg32) a, in(reg32) b, options(pure, nomem, nostack),
+                )
+            };
+            #[cfg(not(all(target_arch = "nvptx64", not(cuda_arch = "sm_70"))))]
+            {
+                let (a, b) = ($unpack(a), $unpack(b));
+                $pack(a[0].max(b[0]), a[1].max(b[1]))
+            }
+        }
+    )*};
+}
+
+maxima! {
+    /// The larger of two pairs of f16, lane by lane; a number rather than NaN.
+    max_f16x2, unpack_f16x2, pack_f16x2, "max.f16x2";
+    /// The larger of two pairs of bf16, lane by lane; a number rather than NaN.
+    max_bf16x2, unpack_bf16x2, pack_bf16x2, "max.bf16x2";
+}

@@ -30,3 +30,15 @@ pub fn proxy_async() {
         emulator: cuda_emulator::fence::proxy_async(),
     }
 }
+
+/// Makes the thread's barriers ([`mbarrier::init`](crate::mbarrier::init)) known to the cluster by its
+/// next barrier, even if that is relaxed. From sm_90, PTX 8.0.
+#[inline(always)]
+#[track_caller]
+pub fn mbarrier_init() {
+    dual! {
+        ptx: core::arch::asm!("fence.mbarrier_init.release.cluster;", options(nostack)),
+        // The emulator's barriers order initialisations as all else.
+        emulator: (),
+    }
+}

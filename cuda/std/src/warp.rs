@@ -20,6 +20,12 @@ pub trait Word: Copy {
     fn to_registers(self) -> u64;
     /// The value of these bits.
     fn from_registers(bits: u64) -> Self;
+    /// [`cluster::store_async`](crate::cluster::store_async).
+    ///
+    /// # Safety
+    /// That function's.
+    #[cfg(target_arch = "nvptx64")]
+    unsafe fn store_async(addr: u32, value: Self, mbarrier: u32);
 }
 
 macro_rules! words {
@@ -35,6 +41,26 @@ macro_rules! words {
             fn from_registers(bits: u64) -> Self {
                 let from: fn(u64) -> $T = $from;
                 from(bits)
+            }
+            #[cfg(target_arch = "nvptx64")]
+            #[inline(always)]
+            unsafe fn store_async(addr: u32, value: Self, mbarrier: u32) {
+                // SAFETY: the caller's.
+                unsafe {
+                    if $wide {
+                        core::arch::asm!(
+                            "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [{}], {}, [{}];",
+                            in(reg32) addr, in(reg64) value.to_registers(), in(reg32) mbarrier,
+                            options(nostack),
+                        );
+                    } else {
+                        core::arch::asm!(
+                            "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [{}], {}, [{}];",
+                            in(reg32) addr, in(reg32) value.to_registers() as u32,
+                            in(reg32) mbarrier, options(nostack),
+                        );
+                    }
+                }
             }
         }
     )*};

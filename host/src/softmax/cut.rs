@@ -1,5 +1,6 @@
 //! Whether a tile can run a problem, and how it is cut for it.
 
+use super::tuning::TunedMask;
 use crate::{Dtype, LaunchConfig};
 use kernels::{
     reduction,
@@ -19,6 +20,8 @@ pub(super) struct Demand {
     pub capability: (u32, u32),
     /// Tensors that are read whole: x; or two in the backward.
     pub tensors: u64,
+    /// What hides parts of rows.
+    pub mask: TunedMask,
 }
 
 /// How many threads take a row, in a tile that can.
@@ -86,7 +89,7 @@ pub(super) fn cut(tile: &SoftmaxTile, arch: &str, demand: &Demand) -> Result<Cut
             let threads = whole_warps(needed_threads.min(most)).min(threads);
             return Ok(in_blocks(threads, 1));
         }
-        Residence::SharedMemory => return Ok(staged(tile, row_vectors, demand)),
+        Residence::SharedMemory => return staged(tile, row_vectors, demand),
     }
     let row_threads = match sharing {
         Sharing::Warp => 32,
@@ -125,49 +128,51 @@ fn in_blocks(threads: u32, cluster: u32) -> Cut {
     Cut { threads, row_lanes_log2: 5, cluster, slots: 0, shared_bytes }
 }
 
-/// Threads of a block that keeps its part of a row in shared memory: enough for several blocks on
-/// a multiprocessor.
-const STAGED_THREADS: u64 = 256;
-
-/// Shared memory for the slots of a block of which three fit on a multiprocessor.
-const SLOTS_OF_THREE: u64 = 72 << 10;
+/// Shared memory for the slots of a block, for each of its threads: so that 768 threads, in several
+/// blocks, share a multiprocessor, and one block's loads overlap another's passes.
+const SLOTS_OF_A_THREAD: u64 = 288;
 
 /// Shared memory for the slots of a block that has a multiprocessor for itself.
 const SLOTS_OF_ONE: u64 = (227 << 10) - SLOTS as u64;
 
-/// The cut of a tile that keeps rows in shared memory: as few blocks as let three of them share a
-/// multiprocessor, so that one's loads overlap another's passes; more if rows are few; a
-/// multiprocessor for each block, and what does not fit read twice, if rows are too long for that.
-fn staged(tile: &SoftmaxTile, row_vectors: u64, demand: &Demand) -> Cut {
-    let max_cluster = max_cluster(demand.capability);
-    let stretch_vectors = |threads: u64| threads * u64::from(tile.vectors);
-    let slot_bytes = |threads: u64| 16 * stretch_vectors(threads) * demand.tensors;
-    let stretches = |threads: u64| row_vectors.div_ceil(stretch_vectors(threads)).max(1);
-
-    let kept = |cluster: u64, threads: u64| stretches(threads).div_ceil(cluster);
-    let fits =
-        |cluster: u64| kept(cluster, STAGED_THREADS) * slot_bytes(STAGED_THREADS) <= SLOTS_OF_THREE;
+/// The cut of a tile that keeps rows in shared memory: as few blocks as let several of them share a
+/// multiprocessor; more if rows are few; as much memory as there is, and what does not fit read twice,
+/// if rows are too long for that. One block takes no more than lets several of it share one.
+fn staged(tile: &SoftmaxTile, row_vectors: u64, demand: &Demand) -> Result<Cut, String> {
+    let stretch_vectors = u64::from(tile.threads * tile.vectors);
+    let slot_bytes = 16 * stretch_vectors * demand.tensors;
+    let stretches = row_vectors.div_ceil(stretch_vectors).max(1);
+    let kept = |cluster: u64| stretches.div_ceil(cluster);
+    let budget = SLOTS_OF_A_THREAD * u64::from(tile.threads);
+    let fits = |cluster: u64| kept(cluster) * slot_bytes <= budget;
+    if tile.sharing == Sharing::Block && !fits(1) {
+        let columns = budget / slot_bytes * stretch_vectors * lanes(demand.dtype);
+        return Err(format!("holds rows of up to {columns} columns, not {}", demand.columns));
+    }
     let mut cluster = 1;
-    while cluster < max_cluster && !fits(cluster) {
-        cluster *= 2;
+    if tile.sharing == Sharing::Cluster {
+        let max_cluster = max_cluster(demand.capability);
+        cluster = 2;
+        while cluster < max_cluster && !fits(cluster) {
+            cluster *= 2;
+        }
+        // Few rows would leave multiprocessors idle.
+        while cluster < max_cluster
+            && 2 * cluster <= stretches
+            && demand.rows.saturating_mul(2 * cluster) <= MULTIPROCESSORS
+        {
+            cluster *= 2;
+        }
     }
-    let threads = if fits(cluster) { STAGED_THREADS } else { tile.threads.into() };
-    // Few rows would leave multiprocessors idle.
-    while cluster < max_cluster
-        && 2 * cluster <= stretches(threads)
-        && demand.rows.saturating_mul(2 * cluster) <= MULTIPROCESSORS
-    {
-        cluster *= 2;
-    }
-    let most = (SLOTS_OF_ONE / slot_bytes(threads)).min(MAX_SLOTS.into());
-    let slots = kept(cluster, threads).min(most);
-    Cut {
-        threads: threads as u32,
+    let most = (SLOTS_OF_ONE / slot_bytes).min(MAX_SLOTS.into());
+    let slots = kept(cluster).min(most);
+    Ok(Cut {
+        threads: tile.threads,
         row_lanes_log2: 5,
         cluster: cluster as u32,
         slots: slots as u32,
-        shared_bytes: SLOTS + (slots * slot_bytes(threads)) as u32,
-    }
+        shared_bytes: SLOTS + (slots * slot_bytes) as u32,
+    })
 }
 
 /// Of a large GPU, about.

@@ -91,6 +91,7 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
         aligned: masks.are_aligned(call),
         capability: *capability,
         tensors: 1 + u64::from(call.gradient.is_some()),
+        mask: masks.class(options),
     };
     let kind = masks.kind(options, operation);
     let choose = |wish| choose(candidates(operation, dtype_index, kind), wish, &demand);

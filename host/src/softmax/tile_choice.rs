@@ -3,6 +3,7 @@
 use super::{
     cut::{Cut, Demand, cut},
     launch::Entry,
+    tuning::TunedMask,
 };
 use crate::Dtype;
 use kernels::tiles::{Preference, SoftmaxTile};
@@ -22,12 +23,19 @@ pub(super) fn dtype_index(dtype: Dtype) -> Option<usize> {
 /// Is the tile preferred for the problem? If not, why.
 fn preferred(tile: &SoftmaxTile, demand: &Demand) -> Result<(), String> {
     let row_bytes = demand.columns.saturating_mul(demand.dtype.size() as u64);
-    match tile.preference {
-        Preference::RowBytesUpTo(most) if row_bytes > most.into() => {
-            Err(format!("eligible, but preferred only for rows of up to {most} bytes"))
+    let (most, such) = match (tile.preference, demand.mask) {
+        (Preference::Always, _) => return Ok(()),
+        (Preference::RowBytesUpTo(most), _) => (most, ""),
+        (Preference::RowBytesByMaskUpTo(most, ..), TunedMask::None) => (most, " without masks"),
+        (Preference::RowBytesByMaskUpTo(_, most, _), TunedMask::Range) => {
+            (most, " with a visible range")
         }
-        _ => Ok(()),
+        (Preference::RowBytesByMaskUpTo(_, _, most), _) => (most, " with masks of elements"),
+    };
+    if row_bytes > most.into() {
+        return Err(format!("eligible, but preferred only for rows of up to {most} bytes{such}"));
     }
+    Ok(())
 }
 
 /// What runs a problem, and what was passed over.

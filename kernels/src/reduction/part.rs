@@ -10,6 +10,8 @@ pub trait Part: Copy {
 
     /// Nothing seen yet.
     const EMPTY: Self;
+    /// Numbers that make it up.
+    const NUMBERS: u32;
 
     /// Merges the parts held by each group of `lanes` neighbouring lanes of a warp. `coefficient`
     /// turns a difference of scores into an exponent.
@@ -37,14 +39,22 @@ pub unsafe fn store<P: Part>(part: P, slots: u32, slot: u32) {
     part.each(|i, number| shared::store(slots + SLOT_BYTES * slot + 8 * i, number));
 }
 
-/// Stores a part in slot `slot` of the shared memory of the cluster's block `rank`.
+/// Bytes that [`send_to_block`] sends.
+#[inline(always)]
+pub fn sent_bytes<P: Part>() -> u32 {
+    P::NUMBERS * size_of::<P::Number>() as u32
+}
+
+/// Sends a part to slot `slot` of the shared memory of the cluster's block `rank`, whose barrier at
+/// `barrier` expects [`sent_bytes`] for it.
 ///
 /// # Safety
-/// As for [`cluster::store`], of a whole slot.
+/// As for [`cluster::store_async`], of a whole slot.
 #[inline(always)]
-pub unsafe fn store_to_block<P: Part>(part: P, slots: u32, slot: u32, rank: u32) {
+pub unsafe fn send_to_block<P: Part>(part: P, slots: u32, slot: u32, barrier: u32, rank: u32) {
     let to = cluster::map_shared(slots + SLOT_BYTES * slot, rank);
-    part.each(|i, number| cluster::store(to + 8 * i, number));
+    let barrier = cluster::map_shared(barrier, rank);
+    part.each(|i, number| cluster::store_async(to + 8 * i, number, barrier));
 }
 
 /// Merges the parts in the first `count` slots, for every lane.

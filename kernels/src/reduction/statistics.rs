@@ -40,6 +40,7 @@ impl<A: Accumulator> Statistics<A> {
 impl<A: Accumulator> Part for Statistics<A> {
     type Number = A;
     const EMPTY: Self = Statistics { max: A::NEG_INFINITY, sum: A::ZERO };
+    const NUMBERS: u32 = 2;
 
     #[inline(always)]
     unsafe fn merge_lanes(self, coefficient: A, lanes: u32) -> Self {
@@ -83,6 +84,7 @@ impl<A: Accumulator> WeightedStatistics<A> {
 impl<A: Accumulator> Part for WeightedStatistics<A> {
     type Number = A;
     const EMPTY: Self = WeightedStatistics { scores: Statistics::EMPTY, weighted: A::ZERO };
+    const NUMBERS: u32 = 3;
 
     #[inline(always)]
     unsafe fn merge_lanes(self, coefficient: A, lanes: u32) -> Self {
@@ -111,6 +113,7 @@ pub struct Sum<A>(pub A);
 impl<A: Accumulator> Part for Sum<A> {
     type Number = A;
     const EMPTY: Self = Sum(A::ZERO);
+    const NUMBERS: u32 = 1;
 
     #[inline(always)]
     unsafe fn merge_lanes(self, _: A, lanes: u32) -> Self {

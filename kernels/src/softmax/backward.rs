@@ -43,7 +43,7 @@ pub unsafe fn backward<
     if !exists {
         mask.hide_all();
     }
-    let scale = S::scale(rows);
+    let scale = S::scale::<E>(rows);
     let place = (at.thread(), at.threads());
 
     // Load.

@@ -6,14 +6,15 @@
 
 use super::{
     backward::backward,
-    backward_long::backward_long,
+    backward_staged::backward_staged,
+    backward_streamed::backward_streamed,
     forward::forward,
-    forward_long::forward_long,
+    forward_staged::forward_staged,
+    forward_streamed::forward_streamed,
     gradient::{Probabilities, Scores},
     mask::{Additive, Bytes, Ranged, Unmasked},
     problem::{SoftmaxBackward, SoftmaxForward},
     row_threads::{Block, Cluster, Warp},
-    stage::{Staged, Unstaged},
 };
 use crate::{softmax_backward_tiles, softmax_forward_tiles};
 use cuda_std::kernel;
@@ -77,6 +78,8 @@ macro_rules! entries_of_tile {
 macro_rules! entry {
     (f16 "sm_70"; $($rest:tt)*) => { entry! { @ "sm_80" $($rest)* } };
     (bf16 "sm_70"; $($rest:tt)*) => { entry! { @ "sm_80" $($rest)* } };
+    // f64 takes as many registers as masks do.
+    (f64 $arch:tt; plain $($rest:tt)*) => { entry! { f64 $arch; masked $($rest)* } };
     ($Element:ident $arch:tt; $($rest:tt)*) => { entry! { @ $arch $($rest)* } };
     (@ $arch:tt plain ($blocks:tt, $masked:tt); $($rest:tt)*) => {
         entry! { @@ $arch $blocks $($rest)* }
@@ -109,19 +112,19 @@ macro_rules! body {
         forward::<$E, $K, $T, $vectors, $aligned>(&$problem)
     };
     (forward SharedMemory $E:ident $K:ident $T:ident $vectors:tt $aligned:tt $problem:ident) => {
-        forward_long::<$E, $K, $T, Staged, $vectors, $aligned>(&$problem)
+        forward_staged::<$E, $K, $T, $vectors, $aligned>(&$problem)
     };
     (forward Streamed $E:ident $K:ident $T:ident $vectors:tt $aligned:tt $problem:ident) => {
-        forward_long::<$E, $K, $T, Unstaged, $vectors, $aligned>(&$problem)
+        forward_streamed::<$E, $K, $T, $vectors, $aligned>(&$problem)
     };
     (backward Registers $E:ident $S:ident $T:ident $vectors:tt $aligned:tt $problem:ident) => {
         backward::<$E, $S, $T, $vectors, $aligned>(&$problem)
     };
     (backward SharedMemory $E:ident $S:ident $T:ident $vectors:tt $aligned:tt $problem:ident) => {
-        backward_long::<$E, $S, $T, Staged, $vectors, $aligned>(&$problem)
+        backward_staged::<$E, $S, $T, $vectors, $aligned>(&$problem)
     };
     (backward Streamed $E:ident $S:ident $T:ident $vectors:tt $aligned:tt $problem:ident) => {
-        backward_long::<$E, $S, $T, Unstaged, $vectors, $aligned>(&$problem)
+        backward_streamed::<$E, $S, $T, $vectors, $aligned>(&$problem)
     };
 }
 

@@ -51,13 +51,18 @@ pub unsafe fn forward<
     if !exists {
         mask.hide_all();
     }
-    let scale = Scale::of::<K>(problem);
+    let scale = Scale::of::<K, E>(problem);
     let place = (at.thread(), at.threads());
 
     // Load.
     let stretch =
         Stretch::<E>::of::<ALIGNED>(problem, &offsets, &mask, place, 0, problem.columns as i64);
     let held = stretch.load::<K, VECTORS, ALIGNED>(problem, scale);
+
+    if K::SKIPS && exists {
+        let y = problem.y.cast::<E>().offset(output_offset(problem, row) as isize);
+        stretch.store_unseen::<VECTORS, ALIGNED>(y);
+    }
 
     // Maximum and sum: of the lane, the row's lanes in this warp, the row.
     let of_lane =
@@ -69,7 +74,16 @@ pub unsafe fn forward<
     if exists {
         let y = problem.y.cast::<E>().offset(output_offset(problem, row) as isize);
         let (reference, factor) = (of_row.reference(), normalizer(of_row, mask.outside_bank));
-        stretch.store::<K, VECTORS, ALIGNED>(problem, scale, held, y, reference, factor);
+        // A row that is NaN is so everywhere.
+        let unseen_is_stored = K::SKIPS && !factor.is_nan();
+        stretch.store::<K, VECTORS, ALIGNED>(
+            problem,
+            scale,
+            held,
+            y,
+            (reference, factor),
+            unseen_is_stored,
+        );
         if at.thread() == 0 {
             store_lse(problem, row, of_row, scale, mask.outside_bank);
         }

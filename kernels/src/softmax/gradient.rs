@@ -29,7 +29,7 @@ pub trait Saved: Copy + 'static {
     ///
     /// # Safety
     /// As for [`Scale::of`].
-    unsafe fn scale<A: Accumulator>(problem: &SoftmaxForward) -> Scale<A>;
+    unsafe fn scale<E: Element>(problem: &SoftmaxForward) -> Scale<E::Accumulator>;
     /// Sums of which the maximum is at least `max`.
     fn raised_to<A: Accumulator>(sums: Self::Sums<A>, max: A, coefficient: A) -> Self::Sums<A>;
     /// The maximum so far.
@@ -66,7 +66,7 @@ impl Saved for Probabilities {
     const SCORES: bool = false;
 
     #[inline(always)]
-    unsafe fn scale<A: Accumulator>(problem: &SoftmaxForward) -> Scale<A> {
+    unsafe fn scale<E: Element>(problem: &SoftmaxForward) -> Scale<E::Accumulator> {
         Scale::of_probabilities(problem)
     }
     #[inline(always)]
@@ -93,8 +93,8 @@ impl<K: MaskKind> Saved for Scores<K> {
     const SCORES: bool = true;
 
     #[inline(always)]
-    unsafe fn scale<A: Accumulator>(problem: &SoftmaxForward) -> Scale<A> {
-        Scale::of::<K>(problem)
+    unsafe fn scale<E: Element>(problem: &SoftmaxForward) -> Scale<E::Accumulator> {
+        Scale::of::<K, E>(problem)
     }
     #[inline(always)]
     fn raised_to<A: Accumulator>(
@@ -304,7 +304,7 @@ impl<E: Element> Stretch<E> {
         let back = |weight: E::Accumulator, gradient: E::Accumulator| {
             let difference = where_weighted(weight, gradient) - of_row.mean;
             let factor = if S::SCORES { of_row.factor * scale.given } else { scale.given };
-            weight * factor * difference
+            weight * difference * factor
         };
         unroll!(v in VECTORS => {
             let column = self.column(v);

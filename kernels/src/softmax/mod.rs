@@ -10,17 +10,22 @@
 //! | [`gradient`] | the gradients that a thread holds: their weighted sum, what becomes of them |
 //! | [`row_threads`] | which threads share a row: lanes of a warp, a block, a cluster |
 //! | [`walk`] | a block's way along a row that is cut into stretches |
-//! | [`stage`] | shared memory in which stretches stay between two passes |
-//! | [`forward`], [`forward_long`] | the forward, of rows that stay in registers and of longer ones |
-//! | [`backward`], [`backward_long`] | the backward, likewise |
-//! | [`entries`] | the instances of all four, for each element type, mask and tile |
+//! | [`kept`] | stretches in shared memory: copied there in bulk, taken, taken again |
+//! | [`stage`] | a block's slots in shared memory, and the thread that fills them |
+//! | [`forward`], [`backward`] | rows that stay in registers |
+//! | [`forward_staged`], [`backward_staged`] | longer rows, which stay in shared memory |
+//! | [`forward_streamed`], [`backward_streamed`] | longer rows, read twice |
+//! | [`entries`] | the instances of all six, for each element type, mask and tile |
 
 pub mod backward;
-pub mod backward_long;
+pub mod backward_staged;
+pub mod backward_streamed;
 pub mod entries;
 pub mod forward;
-pub mod forward_long;
+pub mod forward_staged;
+pub mod forward_streamed;
 pub mod gradient;
+pub mod kept;
 pub mod mask;
 pub mod problem;
 pub mod row;

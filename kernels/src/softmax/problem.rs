@@ -110,7 +110,7 @@ pub struct SoftmaxForward {
     pub row_lanes_log2: u32,
     /// How many of `dimensions` count.
     pub rank: u32,
-    /// Stretches that a block can keep in shared memory, where a kernel does.
+    /// Stretches of a row that a block keeps in shared memory, where a kernel does.
     pub slots: u32,
     /// The dimensions that rows are counted in, innermost first.
     pub dimensions: [RowDimension; MAX_ROW_DIMENSIONS],
@@ -192,19 +192,20 @@ impl RowOffsets {
 /// because it is found late: until the sum is known, its registers have better uses.
 #[inline(always)]
 pub fn output_offset(problem: &SoftmaxForward, row: u32) -> i64 {
-    offset_by(problem, row, |i| problem.dimensions[i].y)
+    row_offset(problem, hint::opaque(row), |i| problem.dimensions[i].y)
 }
 
 /// Where a row's gradient begins, in elements from the gradient's start.
 #[inline(always)]
 pub fn gradient_offset(problem: &SoftmaxBackward, row: u32) -> i64 {
-    offset_by(&problem.rows, row, |i| problem.gradient_strides[i])
+    row_offset(&problem.rows, hint::opaque(row), |i| problem.gradient_strides[i])
 }
 
+/// Where a row begins in a tensor of these strides along the rows' dimensions.
 #[inline(always)]
 #[expect(unused_assignments, reason = "the last step of the unrolled loop leaves no rest")]
-fn offset_by(problem: &SoftmaxForward, row: u32, stride: impl Fn(usize) -> i64) -> i64 {
-    let (mut rest, mut offset) = (hint::opaque(row), 0);
+pub fn row_offset(problem: &SoftmaxForward, row: u32, stride: impl Fn(usize) -> i64) -> i64 {
+    let (mut rest, mut offset) = (row, 0);
     unroll!(i in MAX_ROW_DIMENSIONS => {
         if (i as u32) < problem.rank {
             let (quotient, index) = problem.dimensions[i].size.divide(rest);

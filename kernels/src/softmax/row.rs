@@ -229,7 +229,7 @@ impl<E: Element> Stretch<E> {
         vectors
     }
 
-    /// Multiplies the vectors that were loaded by a special scale, puts `scale.hidden` in place of
+    /// Multiplies the vectors that were loaded by the prescale, puts `scale.hidden` in place of
     /// what is hidden of them, and loads the edges.
     ///
     /// # Safety
@@ -241,9 +241,9 @@ impl<E: Element> Stretch<E> {
         scale: Scale<E::Accumulator>,
         held: &mut Held<E, VECTORS>,
     ) {
-        if scale.is_special {
+        if scale.prescales {
             unroll!(v in VECTORS => {
-                let lanes = scaled::<E>(E::unpack(held.vectors[v]), scale.given);
+                let lanes = scaled::<E>(E::unpack(held.vectors[v]), scale.prescale);
                 held.vectors[v] = E::pack(lanes);
             });
         }
@@ -310,7 +310,7 @@ impl<E: Element> Stretch<E> {
             let in_range = column >= 0 && column >= start && column < end;
             if in_range && !(K::BYTES && mask::is_hidden(problem, self.bytes, column)) {
                 let element = E::load(self.x.offset(column as isize)).widen();
-                held.edges[i] = if scale.is_special { element * scale.given } else { element };
+                held.edges[i] = element * scale.prescale;
             }
         });
     }

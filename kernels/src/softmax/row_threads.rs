@@ -113,7 +113,7 @@ pub struct Cluster {
 impl RowThreads for Cluster {
     #[inline(always)]
     unsafe fn here(_: &SoftmaxForward) -> Self {
-        cluster::begin();
+        cluster::begin(shared::dynamic());
         Cluster { rank: cluster_index::block_rank(), blocks: cluster_index::block_count() }
     }
     #[inline(always)]

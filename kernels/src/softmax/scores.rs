@@ -3,7 +3,7 @@
 use super::{
     mask::{self, MaskKind},
     problem::SoftmaxForward,
-    row::{Held, Stretch, scaled},
+    row::{Held, Stretch},
     scale::Scale,
 };
 use crate::{
@@ -28,7 +28,7 @@ impl<E: Element> Stretch<E> {
     ) -> E::Lanes {
         let mut lanes = E::unpack(held.vectors[v]);
         if !K::ADDITIVE || self.additive.is_null() || !self.is_read::<ALIGNED>(column) {
-            return scaled::<E>(lanes, scale.factor);
+            return lanes;
         }
         let additive = mask::load_additive::<E, ALIGNED>(problem, self.additive, column);
         unroll!(lane in E::LANES => {
@@ -55,7 +55,7 @@ impl<E: Element> Stretch<E> {
             let additive = mask::additive_element::<E>(problem, self.additive, column);
             return with_additive(held.edges[i], scale, additive);
         }
-        held.edges[i] * scale.factor
+        held.edges[i]
     }
 
     /// Adds what this thread holds to the statistics of what it has seen (online softmax).
@@ -70,16 +70,33 @@ impl<E: Element> Stretch<E> {
         held: &Held<E, VECTORS>,
         mut seen: Statistics<E::Accumulator>,
     ) -> Statistics<E::Accumulator> {
+        // Inputs are scores: their maximum can be found before they are unpacked; unless registers are
+        // short, as where three blocks of many vectors share a multiprocessor.
+        let max_first = !K::ADDITIVE && E::LANES > 2 && (VECTORS <= 4 || K::RANGE);
+        if max_first {
+            let mut max = held.vectors[0];
+            if K::SKIPS {
+                max = E::replace(max, !0, E::Accumulator::NEG_INFINITY);
+            }
+            unroll!(v in VECTORS => {
+                if !K::SKIPS || self.is_slab_visible(v) {
+                    max = E::max(max, held.vectors[v]);
+                }
+            });
+            seen = seen.raised_to(seen.max.max(max_lane::<E>(max)), scale.coefficient);
+        }
         unroll!(v in VECTORS => {
             if !K::SKIPS || self.is_slab_visible(v) {
                 let column = self.column(v);
                 let scores =
                     self.scores::<K, VECTORS, ALIGNED>(problem, scale, held, v, column);
-                let mut max = seen.max;
-                unroll!(lane in E::LANES => {
-                    max = max.max(scores[lane]);
-                });
-                seen = seen.raised_to(max, scale.coefficient);
+                if !max_first {
+                    let mut max = seen.max;
+                    unroll!(lane in E::LANES => {
+                        max = max.max(scores[lane]);
+                    });
+                    seen = seen.raised_to(max, scale.coefficient);
+                }
                 let reference = seen.reference();
                 unroll!(lane in E::LANES => {
                     seen.sum = seen.sum + scale.exponential(scores[lane], reference);
@@ -95,6 +112,23 @@ impl<E: Element> Stretch<E> {
             });
         }
         seen
+    }
+
+    /// Stores zeros in the threads' vectors of which none is visible. They depend on nothing: so they
+    /// are on their way while the row is still loading.
+    ///
+    /// # Safety
+    /// As for [`Stretch::of`].
+    #[inline(always)]
+    pub unsafe fn store_unseen<const VECTORS: usize, const ALIGNED: bool>(&self, y: *mut E) {
+        let on_grid = ALIGNED || self.is_on_grid(y);
+        unroll!(v in VECTORS => {
+            let column = self.column(v);
+            if !self.is_slab_visible(v) && self.is_whole::<ALIGNED>(column) {
+                let zeros = E::splat(E::Accumulator::ZERO);
+                store_vector::<E>(y.offset(column as isize), on_grid, zeros);
+            }
+        });
     }
 
     /// Stores a value over all columns of the stretch, which in the output begin at `y`.
@@ -125,7 +159,8 @@ impl<E: Element> Stretch<E> {
     }
 
     /// Stores the probabilities of what this thread holds: exponentials relative to `reference`,
-    /// times `factor`, over all columns of the stretch, which in the output begin at `y`.
+    /// times `factor`, over all columns of the stretch, which in the output begin at `y`; but for those
+    /// of [`Stretch::store_unseen`], if that has been.
     ///
     /// # Safety
     /// As for [`Stretch::of`].
@@ -136,10 +171,12 @@ impl<E: Element> Stretch<E> {
         scale: Scale<E::Accumulator>,
         mut held: Held<E, VECTORS>,
         y: *mut E,
-        reference: E::Accumulator,
-        factor: E::Accumulator,
+        (reference, factor): (E::Accumulator, E::Accumulator),
+        unseen_is_stored: bool,
     ) {
         let y_aligned = ALIGNED || self.is_on_grid(y);
+        // The factor as an exponent, where its rounding does not show.
+        let bias = factor.log_base();
         // Addresses and scores are computed anew: held since the sum was, they would take more
         // registers than there are.
         self.thread = hint::opaque(self.thread);
@@ -148,13 +185,18 @@ impl<E: Element> Stretch<E> {
         });
         unroll!(v in VECTORS => {
             let column = self.column(v);
-            if self.is_whole::<ALIGNED>(column) {
+            let seen = !K::SKIPS || self.is_slab_visible(v);
+            if self.is_whole::<ALIGNED>(column) && (seen || !unseen_is_stored) {
                 // What is invisible is 0, or NaN where the row is.
                 let mut lanes = E::splat(E::Accumulator::ZERO * factor);
-                if !K::SKIPS || self.is_slab_visible(v) {
+                if seen {
                     lanes = self.scores::<K, VECTORS, ALIGNED>(problem, scale, &held, v, column);
                     unroll!(lane in E::LANES => {
-                        lanes[lane] = scale.exponential(lanes[lane], reference) * factor;
+                        lanes[lane] = if E::FOLDS {
+                            scale.biased_exponential(lanes[lane], reference, bias)
+                        } else {
+                            scale.exponential(lanes[lane], reference) * factor
+                        };
                     });
                 }
                 store_vector::<E>(y.offset(column as isize), y_aligned, lanes);
@@ -172,6 +214,17 @@ impl<E: Element> Stretch<E> {
             });
         }
     }
+}
+
+/// The largest lane. NaN is passed over.
+#[inline(always)]
+pub(super) fn max_lane<E: Element>(vector: E::Vector) -> E::Accumulator {
+    let lanes = E::unpack(vector);
+    let mut max = lanes[0];
+    unroll!(lane in E::LANES => {
+        max = max.max(lanes[lane]);
+    });
+    max
 }
 
 /// Stores a vector of an output; element by element unless it is on the 16-byte grid.

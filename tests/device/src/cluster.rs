@@ -1,6 +1,6 @@
 //! Clusters. Elements are by thread of the grid.
 
-use cuda_std::{Value, cluster, global, kernel, shared, thread};
+use cuda_std::{Value, cluster, fence, global, kernel, mbarrier, shared, thread, warp::Word};
 
 /// Block rank and block count of the cluster.
 #[kernel(launch_bounds(32, 1), arch = "sm_90")]
@@ -52,5 +52,50 @@ unsafe fn exchange<T: Value>(from: *const T, to: *mut T) {
         global::store(to.add(2 * i), theirs);
         cluster::wait();
         global::store(to.add(2 * i + 1), shared::load::<T>(received));
+    }
+}
+
+macro_rules! sends {
+    ($($kernel:ident: $T:ty;)*) => {$(
+        /// Each thread's value through `send`.
+        #[kernel(launch_bounds(32, 1), arch = "sm_90")]
+        pub unsafe fn $kernel(from: *const $T, to: *mut $T) {
+            // SAFETY: promised by this kernel's caller.
+            unsafe { send(from, to) }
+        }
+    )*};
+}
+
+sends! {
+    cluster_store_async_f32: f32;
+    cluster_store_async_u64: u64;
+}
+
+/// The previous block's value for each thread, which it sent here.
+#[inline(always)]
+unsafe fn send<T: Value + Word>(from: *const T, to: *mut T) {
+    let (lane, threads) = (thread::thread_idx_x(), thread::block_dim_x());
+    let i = (thread::block_idx_x() * threads + lane) as usize;
+    let next = cluster::block_rank() + 1;
+    let next = if next == cluster::block_count() { 0 } else { next };
+    let (barrier, received) = (shared::dynamic(), shared::dynamic() + 16 + lane * 8);
+    // SAFETY: elements of the thread's own; shared memory of 8 bytes a thread behind the barrier,
+    // which the cluster's barrier makes known and whose phase expects a value from each sender.
+    unsafe {
+        if lane == 0 {
+            mbarrier::init(barrier, 1);
+            fence::mbarrier_init();
+        }
+        cluster::arrive_relaxed();
+        let value = global::load_cached(from.add(i));
+        cluster::wait();
+        if lane == 0 {
+            mbarrier::arrive_expect_tx(barrier, threads * size_of::<T>() as u32);
+        }
+        let (there, its_barrier) =
+            (cluster::map_shared(received, next), cluster::map_shared(barrier, next));
+        cluster::store_async(there, value, its_barrier);
+        mbarrier::wait(barrier, 0);
+        global::store(to.add(i), shared::load::<T>(received));
     }
 }

@@ -30,6 +30,10 @@ conversions! {
         let ([a, b], [c, d]) = (convert::unpack_f16x2(x), convert::unpack_bf16x2(x));
         [a, b, c, d]
     }
+    // The maxima of pairs of f16, and of pairs of bf16.
+    maxima, "sm_80": |x: [u32; 2]| -> [u32; 2] {
+        [convert::max_f16x2(x[0], x[1]), convert::max_bf16x2(x[0], x[1])]
+    }
     // One value to f16 and bf16; packed with its negation.
     narrow_sm_70, "sm_70": |x: f32| -> [u32; 4] {
         narrow(x)

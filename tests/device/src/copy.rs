@@ -1,6 +1,6 @@
 //! Asynchronous copies to shared memory.
 
-use cuda_std::{cp_async, global, kernel, shared, thread};
+use cuda_std::{bulk_copy, cp_async, fence, global, kernel, mbarrier, shared, thread};
 
 /// Each thread copies 16 bytes, 8 and 4, each in a group of its own and of which only the first
 /// `bytes_read` are read, and takes each back after the wait for its group.
@@ -46,6 +46,32 @@ pub unsafe fn cp_async_tile(from: *const [u32; 4], to: *mut [u32; 4]) {
         cp_async::wait::<0>();
         thread::sync_threads();
         let value: [u32; 4] = shared::load(shared::dynamic() + 16 * (last - i));
+        global::store(to.add(i as usize), value);
+    }
+}
+
+/// The block's values, copied in bulk by its first thread in pieces of `bytes` bytes: the mirror image.
+#[kernel(launch_bounds(64, 1), arch = "sm_90")]
+pub unsafe fn bulk_copy_tile(from: *const [u32; 4], to: *mut [u32; 4], bytes: u32) {
+    let (i, threads) = (thread::thread_idx_x(), thread::block_dim_x());
+    let (barrier, values) = (shared::dynamic(), shared::dynamic() + 16);
+    // SAFETY: elements of the thread's own; shared memory of 16 bytes a thread behind the barrier,
+    // whose one phase expects all that is copied.
+    unsafe {
+        if i == 0 {
+            mbarrier::init(barrier, 1);
+            fence::proxy_async();
+            mbarrier::arrive_expect_tx(barrier, 16 * threads);
+            let mut begin = 0;
+            while begin < 16 * threads {
+                let piece = from.cast::<u8>().add(begin as usize);
+                bulk_copy::load(values + begin, piece, bytes, barrier);
+                begin += bytes;
+            }
+        }
+        thread::sync_threads();
+        mbarrier::wait(barrier, 0);
+        let value: [u32; 4] = shared::load(values + 16 * (threads - 1 - i));
         global::store(to.add(i as usize), value);
     }
 }

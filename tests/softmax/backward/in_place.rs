@@ -57,7 +57,7 @@ fn every_tile() {
                     case.assert_right::<bf16>(device);
                 }
             }
-            if tile.contains("stage") || tile.contains("stream") {
+            if tile.contains("cluster") || tile.contains("stream") {
                 let forward = SoftmaxCase { tile: Some(tile), ..SoftmaxCase::new(&[1, 150_000]) };
                 let [from_p, from_x] = from_either(forward);
                 let in_place = |case, in_place| BackwardCase { in_place: Some(in_place), ..case };

@@ -28,7 +28,7 @@ const ROWS: [(usize, Option<&str>); 9] = [
     (1024, None),
     (2049, None),
     (4104, None),
-    (2100, Some("ragged_staged2")),
+    (2100, Some("ragged_cluster2")),
     (2100, Some("ragged_streamed2")),
 ];
 

@@ -16,8 +16,12 @@ const SEEDS: u64 = 20;
 
 /// A problem that several warps of a block, and blocks of a cluster, share.
 fn problem(tile: &SoftmaxTile, saved: Saved) -> SolvedBackward<f32> {
-    // Staged rows in several stretches.
-    let threads = if tile.residence == Residence::SharedMemory { 2500 } else { 140 };
+    // Staged rows in several stretches, of which each block of a cluster has one at least.
+    let threads = match (tile.residence, tile.sharing) {
+        (Residence::SharedMemory, Sharing::Cluster) => 640,
+        (Residence::SharedMemory, _) => 280,
+        _ => 140,
+    };
     let columns = threads * 4 * tile.vectors as usize;
     let (x, columns) = match tile.aligned {
         true => (Placement::Contiguous, columns),

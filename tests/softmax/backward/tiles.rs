@@ -140,7 +140,8 @@ fn the_table() {
             let name = kernel.name();
             assert_eq!(kernel.bounds().threads, tile.threads, "{name}");
             let (plain, masked) = tile.blocks_per_sm;
-            let blocks = if name.contains("_masked_scores_") { masked } else { plain };
+            let is_masked = name.contains("_masked_scores_") || name.contains("_f64_");
+            let blocks = if is_masked { masked } else { plain };
             assert_eq!(kernel.bounds().blocks_per_sm, blocks, "{name}");
             // Pairs of 16-bit floats are converted by instructions of sm_80.
             let at_least = if name.contains("f16_") { tile.arch.max("sm_80") } else { tile.arch };

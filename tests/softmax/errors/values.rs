@@ -84,7 +84,7 @@ fn tiles() {
         assert!(error.to_string().contains("rows of up to 1024 columns, not 1032"), "{error}");
         // Nothing was written.
         let problem = Problem::new(device);
-        problem.refuse(softmax.with_tile("ragged_staged4").unwrap(), {
+        problem.refuse(softmax.with_tile("ragged_cluster4").unwrap(), {
             let mut tensors = problem.full();
             tensors.y = tensors.x;
             tensors

@@ -1,0 +1,130 @@
+//! Stretches of a row that are kept in shared memory: copied there in bulk, taken, taken again.
+
+use super::{
+    mask::MaskKind,
+    problem::SoftmaxForward,
+    row::{Held, Stretch},
+    scale::Scale,
+};
+use crate::numbers::Element;
+use cuda_std::{bulk_copy, shared};
+
+impl<E: Element> Stretch<E> {
+    /// Bytes that [`Stretch::copy`] copies.
+    #[inline(always)]
+    pub fn copied_bytes(&self) -> u32 {
+        self.range_read().1 as u32 * size_of::<E>() as u32
+    }
+
+    /// Begins to copy the vectors that may be visible of a tensor whose column 0 is at `from`, to
+    /// shared memory at `to`, and to report to `barrier`.
+    ///
+    /// # Safety
+    /// As for [`Stretch::of`] and [`bulk_copy::load`]; the tensor lies on the same 16-byte grid
+    /// as x.
+    #[inline(always)]
+    pub unsafe fn copy(&self, from: *const E, to: u32, barrier: u32) {
+        let (first, bytes) = (self.range_read().0, self.copied_bytes());
+        if bytes > 0 {
+            let to = to + (first + self.lead) as u32 * size_of::<E>() as u32;
+            bulk_copy::load(to, from.offset(first as isize).cast(), bytes, barrier);
+        }
+    }
+
+    /// [`Stretch::load`] from shared memory at `at`, where [`Stretch::copy`] has put the vectors.
+    /// What is hidden is hidden there, too, so that [`Stretch::take_again`] need not look at
+    /// masks.
+    ///
+    /// # Safety
+    /// As for [`Stretch::of`]; the copy has been waited for.
+    #[inline(always)]
+    pub unsafe fn take<K: MaskKind, const VECTORS: usize, const ALIGNED: bool>(
+        &self,
+        problem: &SoftmaxForward,
+        scale: Scale<E::Accumulator>,
+        at: u32,
+    ) -> Held<E, VECTORS> {
+        let mut held = self.held::<VECTORS, ALIGNED>(scale, at);
+        self.hide::<K, VECTORS, ALIGNED>(problem, scale, &mut held);
+        if K::BYTES || scale.prescales || !self.is_all_visible::<VECTORS>() {
+            unroll!(v in VECTORS => {
+                if self.is_read::<ALIGNED>(self.column(v)) {
+                    shared::store(self.slot(at, v), held.vectors[v]);
+                }
+            });
+        }
+        held
+    }
+
+    /// What [`Stretch::take`] gave before.
+    ///
+    /// # Safety
+    /// As for [`Stretch::take`], which the same thread has called.
+    #[inline(always)]
+    pub unsafe fn take_again<K: MaskKind, const VECTORS: usize, const ALIGNED: bool>(
+        &self,
+        problem: &SoftmaxForward,
+        scale: Scale<E::Accumulator>,
+        at: u32,
+    ) -> Held<E, VECTORS> {
+        let mut held = self.held::<VECTORS, ALIGNED>(scale, at);
+        if !ALIGNED {
+            self.load_edges::<K, VECTORS>(problem, scale, &mut held);
+        }
+        held
+    }
+
+    /// [`Stretch::load_gradient`] from shared memory at `at`, where [`Stretch::copy`] has put the
+    /// vectors; the edges from global memory.
+    ///
+    /// # Safety
+    /// As for [`Stretch::of`]; the copy has been waited for.
+    #[inline(always)]
+    pub unsafe fn take_gradient<const VECTORS: usize, const ALIGNED: bool>(
+        &self,
+        from: *const E,
+        at: u32,
+    ) -> Held<E, VECTORS> {
+        Held {
+            vectors: self.take_vectors::<VECTORS, ALIGNED>(at, E::ZERO_VECTOR),
+            edges: self.load_gradient_edges::<ALIGNED>(from),
+        }
+    }
+
+    /// What was copied to shared memory at `at`. The rest is hidden, as edges are.
+    #[inline(always)]
+    unsafe fn held<const VECTORS: usize, const ALIGNED: bool>(
+        &self,
+        scale: Scale<E::Accumulator>,
+        at: u32,
+    ) -> Held<E, VECTORS> {
+        let hidden = E::replace(E::ZERO_VECTOR, !0, scale.hidden);
+        let vectors = self.take_vectors::<VECTORS, ALIGNED>(at, hidden);
+        Held { vectors, edges: [scale.hidden; 2] }
+    }
+
+    /// The vectors that were copied to shared memory at `at`, `otherwise` in place of others.
+    ///
+    /// # Safety
+    /// The copy has been waited for.
+    #[inline(always)]
+    unsafe fn take_vectors<const VECTORS: usize, const ALIGNED: bool>(
+        &self,
+        at: u32,
+        otherwise: E::Vector,
+    ) -> [E::Vector; VECTORS] {
+        let mut vectors = [otherwise; VECTORS];
+        unroll!(v in VECTORS => {
+            if self.is_read::<ALIGNED>(self.column(v)) {
+                vectors[v] = shared::load(self.slot(at, v));
+            }
+        });
+        vectors
+    }
+
+    /// The address of this thread's `v`-th vector in the slot at `at`.
+    #[inline(always)]
+    fn slot(&self, at: u32, v: usize) -> u32 {
+        at + 16 * (v as u32 * self.threads + self.thread)
+    }
+}
