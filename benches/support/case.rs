@@ -25,8 +25,7 @@ pub struct Buffers<T: Accumulate> {
     /// Added to scores.
     addends: Repeating<T>,
     excluded: Repeating<u8>,
-    /// Tensors of x's size. Allocations of their own: at distances that are powers of 2, reading one
-    /// gets in the way of writing another (3 per cent, on an H200).
+    /// Tensors of x's size, each an allocation of its own, as a caller's are.
     elements: Vec<Tensor<T>>,
     bytes: Tensor<u8>,
     /// From where to where copies go that the problems are compared with.
