@@ -1,7 +1,7 @@
 //! What a call's tensors must look like, and how its masks are addressed.
 
 use super::{
-    call::{Call, Operation},
+    call::Call,
     cut::lanes,
     mask::{Per, Polarity},
     options::{ScaledMaskedSoftmax, accumulator},
@@ -123,21 +123,7 @@ impl Masks {
         self.flags & flag != 0
     }
 
-    /// Which of a variant's kernels takes these masks: of the forward's none, a visible range,
-    /// bytes, additive; of the backward's probabilities, scores without element masks and with.
-    pub fn kind(&self, options: &ScaledMaskedSoftmax, operation: Operation) -> usize {
-        let has_range = options.has_diagonal() || self.lengths.is_some();
-        match (operation, &self.bytes, &self.additive) {
-            (Operation::Forward, None, None) => usize::from(has_range),
-            (Operation::Forward, Some(_), None) => 2,
-            (Operation::Forward, _, Some(_)) => 3,
-            (Operation::BackwardFromProbabilities, ..) => 0,
-            (Operation::BackwardFromScores, None, None) => 1,
-            (Operation::BackwardFromScores, ..) => 2,
-        }
-    }
-
-    /// What a tuning file calls these masks.
+    /// The class of these masks: what kernels, preferences and tuning files go by.
     pub fn class(&self, options: &ScaledMaskedSoftmax) -> TunedMask {
         if self.additive.is_some() {
             TunedMask::Additive

@@ -8,7 +8,7 @@ use super::{
     options::ScaledMaskedSoftmax,
     rows::{self, MAX_ROWS, OPERANDS, Operand, RowDimension, Slice},
     tile_choice::{Candidate, Choice, Wish, choose, dtype_index},
-    tuning,
+    tuning::{self, TunedMask},
 };
 use crate::{Error, LaunchConfig, RawTensor, Result};
 use kernels::softmax::{
@@ -93,11 +93,11 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
         tensors: 1 + u64::from(call.gradient.is_some()),
         mask: masks.class(options),
     };
-    let kind = masks.kind(options, operation);
+    let kind = kernel_kind(operation, demand.mask);
     let choose = |wish| choose(candidates(operation, dtype_index, kind), wish, &demand);
     let tuned = match options.tile {
         Some(_) => None,
-        None => tuning::tiles(operation, masks.class(options), &demand)?
+        None => tuning::tiles(operation, &demand)?
             .find_map(|tile| choose(Some(Wish::Tuning(tile))).ok()),
     };
     let is_tuned = tuned.is_some();
@@ -134,6 +134,19 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
         passed_over,
     };
     Ok(Plan { entry, launches, explanation })
+}
+
+/// Which of a variant's kernels takes masks of a class: of the forward's none, a visible range, bytes,
+/// additive; of the backward's probabilities, scores without element masks and with.
+fn kernel_kind(operation: Operation, mask: TunedMask) -> usize {
+    match (operation, mask) {
+        (Operation::Forward, TunedMask::None) | (Operation::BackwardFromProbabilities, _) => 0,
+        (Operation::Forward, TunedMask::Range) => 1,
+        (Operation::Forward, TunedMask::Bytes) => 2,
+        (Operation::Forward, TunedMask::Additive) => 3,
+        (Operation::BackwardFromScores, TunedMask::None | TunedMask::Range) => 1,
+        (Operation::BackwardFromScores, _) => 2,
+    }
 }
 
 /// The operation's table, with the entries for an element type and a kind of problem.

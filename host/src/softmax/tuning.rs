@@ -228,10 +228,9 @@ impl TilePreference {
 /// The names of the tiles that this process prefers for a problem, the best first.
 pub(super) fn tiles(
     operation: Operation,
-    mask: TunedMask,
     demand: &Demand,
 ) -> Result<impl Iterator<Item = &'static str>> {
-    let Demand { dtype, rows, columns, aligned, capability, .. } = *demand;
+    let Demand { dtype, rows, columns, aligned, capability, mask, .. } = *demand;
     let row_bytes = columns.saturating_mul(dtype.size() as u64);
     let problem = TunedProblem { operation, dtype, mask, aligned, row_bytes, rows, capability };
     Ok(current()?.into_iter().flat_map(move |tuning| tuning.tiles(&problem)))
