@@ -1,7 +1,7 @@
 //! Element types of tensors, and what they are computed in.
 
 use core::ops::{Add, Index, IndexMut, Mul, Sub};
-use cuda_std::{Value, convert, global, hint, math, warp::Word};
+use cuda_std::{Value, bits, convert, global, hint, math, warp::Word};
 use half::{bf16, f16};
 
 /// What a row is computed in: f32, or f64 for f64 tensors.
@@ -165,8 +165,14 @@ pub trait Element: Copy + 'static {
     fn replace(vector: Self::Vector, lanes: u32, value: Self::Accumulator) -> Self::Vector;
     /// The larger of each pair of lanes; a number rather than NaN.
     fn max(a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// Puts `value` into the lanes whose bytes have their top bit set, lane 0 in the lowest byte.
+    fn replace_marked(
+        vector: Self::Vector,
+        marks: [u32; 2],
+        value: Self::Accumulator,
+    ) -> Self::Vector;
     /// Lane 0 in the lowest byte.
-    fn mask_word(bytes: Self::MaskBytes) -> u64;
+    fn mask_words(bytes: Self::MaskBytes) -> [u32; 2];
 
     /// Loads one element.
     ///
@@ -248,8 +254,24 @@ macro_rules! sixteen_bits {
                 ]
             }
             #[inline(always)]
-            fn mask_word([low, high]: [u32; 2]) -> u64 {
-                low as u64 | (high as u64) << 32
+            fn replace_marked(vector: [u32; 4], marks: [u32; 2], value: f32) -> [u32; 4] {
+                let pair = convert::$pack(value, value);
+                let [low, high] = marks;
+                let replaced = [
+                    bits::permute::<0x9988>(low, low),
+                    bits::permute::<0xbbaa>(low, low),
+                    bits::permute::<0x9988>(high, high),
+                    bits::permute::<0xbbaa>(high, high),
+                ];
+                let mut result = vector;
+                unroll!(i in 4 => {
+                    result[i] = vector[i] & !replaced[i] | pair & replaced[i];
+                });
+                result
+            }
+            #[inline(always)]
+            fn mask_words(words: [u32; 2]) -> [u32; 2] {
+                words
             }
             #[inline(always)]
             #[track_caller]
@@ -318,8 +340,17 @@ macro_rules! full_width {
                 a
             }
             #[inline(always)]
-            fn mask_word(bytes: $MaskBytes) -> u64 {
-                bytes as u64
+            fn replace_marked(mut vector: [$T; $lanes], marks: [u32; 2], value: $T) -> [$T; $lanes] {
+                unroll!(lane in $lanes => {
+                    if marks[0] >> (8 * lane + 7) & 1 != 0 {
+                        vector[lane] = value;
+                    }
+                });
+                vector
+            }
+            #[inline(always)]
+            fn mask_words(bytes: $MaskBytes) -> [u32; 2] {
+                [bytes as u32, 0]
             }
             #[inline(always)]
             #[track_caller]

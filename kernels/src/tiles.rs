@@ -78,15 +78,16 @@ take a whole row, spread the cost of finding the row")
             (block4, RowBytesByMaskUpTo(4096, 2048, 4096), Block, Registers, 4, true, 512, (2, 2), "sm_70",
                 "up to 32 KiB a row; for 2 and 4 KiB a block of one or two warps: 0.985, where warp4 \
 gives 0.95 and block8 0.97; under a causal mask block8 is ahead from 4 KiB on")
-            (block8, RowBytesByMaskUpTo(8192, 16384, 32768), Block, Registers, 8, true, 256, (3, 2), "sm_70",
+            (block8, RowBytesByMaskUpTo(4096, 4096, 32768), Block, Registers, 8, true, 256, (3, 2), "sm_70",
                 "up to 32 KiB a row: three rows on a multiprocessor at once, so that one loads while \
-another computes; with element masks 0.91 to 0.95, more than staged4")
+another computes")
             (staged4, Always, Block, SharedMemory, 4, true, 128, (6, 6), "sm_90",
-                "up to 36 KiB a row, six of them on a multiprocessor at once: 0.96 at 16 and 32 KiB, \
-where block8 gives 0.93; fewer threads take less time to find the row")
+                "up to 36 KiB a row, six of them on a multiprocessor at once, more if they are \
+shorter: fewer threads take less time to find the row")
             (cluster4, RowBytesUpTo(1 << 20), Cluster, SharedMemory, 4, true, 128, (6, 6), "sm_90",
-                "any row, over up to sixteen blocks, as staged4 each: 0.95 from 64 KiB to 512 KiB, \
-where reading twice gives 0.65")
+                "any row, over up to sixteen blocks, as staged4 each")
+            (wide4, Always, Cluster, SharedMemory, 4, true, 512, (2, 1), "sm_90",
+                "any row, over up to sixteen blocks that have half a multiprocessor each: beyond 1 MiB")
             (streamed4, Always, Block, Streamed, 4, true, 512, (2, 2), "sm_70",
                 "any row: read twice, 32 KiB at a time, the second time partly from the L2 cache: \
 0.63 beyond 1 MiB")
@@ -112,8 +113,9 @@ macro_rules! softmax_backward_tiles {
             (block4, RowBytesUpTo(4096), Block, Registers, 4, true, 256, (3, 2), "sm_70",
                 "up to 16 KiB a row: two inputs of four vectors a thread take the registers of the \
 forward's eight; 0.98 at 2 and 4 KiB, 0.92 beyond")
-            (staged2, Always, Block, SharedMemory, 2, true, 128, (6, 5), "sm_90",
-                "up to 18 KiB a row, six of them on a multiprocessor at once: 1.0 at 16 KiB")
+            (staged2, Always, Block, SharedMemory, 2, true, 256, (3, 2), "sm_90",
+                "up to 36 KiB a row, three of them on a multiprocessor at once, more if they are \
+shorter")
             (cluster2, RowBytesUpTo(1 << 20), Cluster, SharedMemory, 2, true, 256, (3, 2), "sm_90",
                 "any row, over up to sixteen blocks: 1.0 at 32 and 64 KiB, 0.93 at 256 KiB")
             (streamed2, Always, Block, Streamed, 2, true, 512, (2, 2), "sm_70",

@@ -49,6 +49,21 @@ fn pairs_unpack_low_half_first() {
     });
 }
 
+#[test]
+fn bytes_are_picked_and_spread() {
+    let values: Vec<[u32; 2]> = Random(31).values(20_000);
+    conformance(|device| {
+        for (&[low, high], found) in values.iter().zip(run(device, &permute, &values)) {
+            let (low, high) = (low.to_le_bytes(), high.to_le_bytes());
+            let top = |byte: u8| if byte >= 0x80 { 0xff } else { 0 };
+            let [a, b, c, d] = low.map(top);
+            let expected =
+                [[low[2], high[3], low[1], high[0]], [a, a, b, b], [c, c, d, d], [top(high[2]); 4]];
+            assert_eq!(found.map(u32::to_le_bytes), expected, "of {low:x?} {high:x?}");
+        }
+    });
+}
+
 /// Every value of 16 bits as f32, the midpoint to the next, and their neighbours; random bits.
 fn floats() -> Vec<f32> {
     let mut values: Vec<f32> = Random(27).values(20_000);

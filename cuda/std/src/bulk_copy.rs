@@ -1,9 +1,12 @@
 //! Bulk copies from global to shared memory by one instruction, which report to an
 //! [`mbarrier`](crate::mbarrier). From sm_90, PTX 8.0.
 
+use crate::cache::Policy;
+
 /// Copies `bytes` bytes, and tells the barrier of the block's own at `mbarrier` when they are
 /// there: its phase must expect them
-/// ([`arrive_expect_tx`](crate::mbarrier::arrive_expect_tx)).
+/// ([`arrive_expect_tx`](crate::mbarrier::arrive_expect_tx)). The L2 cache treats their lines by
+/// `policy`.
 ///
 /// # Safety
 /// `to` and `from` are aligned to 16, and `bytes` is a positive multiple of 16. `from` is valid
@@ -12,15 +15,19 @@
 /// [`proxy_async`](crate::fence::proxy_async). The barrier's initialisation is, too.
 #[inline(always)]
 #[track_caller]
-pub unsafe fn load(to: u32, from: *const u8, bytes: u32, mbarrier: u32) {
+pub unsafe fn load(to: u32, from: *const u8, bytes: u32, mbarrier: u32, policy: Policy) {
     dual! {
         ptx: core::arch::asm!(
             concat!(
-                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes ",
-                "[{}], [{}], {}, [{}];",
+                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes",
+                ".L2::cache_hint [{}], [{}], {}, [{}], {};",
             ),
-            in(reg32) to, in(reg64) from, in(reg32) bytes, in(reg32) mbarrier, options(nostack),
+            in(reg32) to, in(reg64) from, in(reg32) bytes, in(reg32) mbarrier,
+            in(reg64) policy.operand(), options(nostack),
         ),
-        emulator: cuda_emulator::copy::bulk_load(to, from, bytes, mbarrier),
+        emulator: {
+            let _ = policy;
+            cuda_emulator::copy::bulk_load(to, from, bytes, mbarrier)
+        },
     }
 }

@@ -10,8 +10,9 @@
 //! | [`block`] | named barriers of some of a block's warps | sm_70 |
 //! | [`shared`], [`global`] | loads and stores of scalars and vectors | sm_70 |
 //! | [`atomic`], [`fence`] | what blocks share | sm_70 |
-//! | [`math`], [`convert`] | exp2, log2, tanh (sm_75), exp; f16 and bf16 | sm_70 |
+//! | [`math`], [`convert`], [`bits`] | exp2, log2, tanh (sm_75), exp; f16 and bf16; bytes | sm_70 |
 //! | [`cp_async`], [`mbarrier`] | asynchronous copies into shared memory, and barriers in it | sm_80 |
+//! | [`cache`] | what the L2 cache is told | sm_80 |
 //! | [`bulk_copy`] | copies of whole ranges into shared memory by one thread | sm_90 |
 //! | [`cluster`] | blocks that see each other's shared memory | sm_90 |
 //! | [`println!`] | output from a kernel, for debugging | sm_70 |
@@ -77,8 +78,10 @@ mod intrinsics;
 mod value;
 
 pub mod atomic;
+pub mod bits;
 pub mod block;
 pub mod bulk_copy;
+pub mod cache;
 pub mod cluster;
 pub mod convert;
 pub mod cp_async;

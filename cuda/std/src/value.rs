@@ -25,14 +25,9 @@ pub(crate) mod access {
         unsafe fn store_cluster(addr: u32, value: Self);
         unsafe fn load_global(addr: *const Self) -> Self;
         unsafe fn load_global_nc(addr: *const Self) -> Self;
-        unsafe fn load_global_nc_once(addr: *const Self) -> Self;
         unsafe fn store_global(addr: *mut Self, value: Self);
-        unsafe fn store_global_once(addr: *mut Self, value: Self);
-        unsafe fn load_global_once(addr: *const Self) -> Self;
-        unsafe fn load_global_once_if(condition: bool, addr: *const Self, value: Self) -> Self;
+        unsafe fn load_global_if(condition: bool, addr: *const Self, value: Self) -> Self;
         unsafe fn load_global_nc_if(condition: bool, addr: *const Self, value: Self) -> Self;
-        unsafe fn load_global_nc_once_if(condition: bool, addr: *const Self, value: Self) -> Self;
-        unsafe fn store_global_once_if(condition: bool, addr: *mut Self, value: Self);
     }
 }
 
@@ -98,26 +93,6 @@ macro_rules! load_if {
     }};
 }
 
-/// A store of the registers `$part` where `condition` holds.
-#[cfg(target_arch = "nvptx64")]
-macro_rules! store_if {
-    ($code:expr, $condition:ident, $addr:ident, $class:ident, [$($part:ident)+], $parts:expr) => {{
-        let ($($part,)+) = $parts;
-        // SAFETY: the caller's.
-        unsafe {
-            core::arch::asm!(
-                "{{ .reg .pred p; setp.ne.u32 p, {condition}, 0;",
-                $code,
-                "}}",
-                $($part = in($class) $part,)+
-                condition = in(reg32) $condition as u32,
-                addr = in(reg64) $addr,
-                options(nostack),
-            )
-        }
-    }};
-}
-
 #[cfg(target_arch = "nvptx64")]
 macro_rules! access {
     (
@@ -126,7 +101,6 @@ macro_rules! access {
         loads { $($load:ident, $ld:literal, $LdAddr:ty, $ld_class:ident, $options:tt;)* }
         stores { $($store:ident, $st:literal, $StAddr:ty, $st_class:ident;)* }
         loads_if { $($load_if:ident, $ld_if:literal, $options_if:tt;)* }
-        stores_if { $($store_if:ident, $st_if:literal;)* }
     ) => {
         $(
             #[inline(always)]
@@ -155,15 +129,6 @@ macro_rules! access {
                 )
             }
         )*
-        $(
-            #[inline(always)]
-            unsafe fn $store_if(condition: bool, addr: *mut Self, $pattern: Self) {
-                store_if!(
-                    concat!("@p ", $st_if, ".", $kind, " [{addr}], ", $registers, ";"),
-                    condition, addr, $class, $parts, $to
-                )
-            }
-        )*
     };
 }
 
@@ -182,24 +147,15 @@ macro_rules! values {
                     load_cluster, "ld.shared::cluster", u32, reg32, (readonly, nostack);
                     load_global, "ld.global", *const Self, reg64, (readonly, nostack);
                     load_global_nc, "ld.global.nc", *const Self, reg64, (pure, nomem, nostack);
-                    load_global_nc_once, "ld.global.nc.L1::no_allocate",
-                        *const Self, reg64, (pure, nomem, nostack);
-                    load_global_once, "ld.global.L1::no_allocate",
-                        *const Self, reg64, (readonly, nostack);
                 }
                 stores {
                     store_shared, "st.shared", u32, reg32;
                     store_cluster, "st.shared::cluster", u32, reg32;
                     store_global, "st.global", *mut Self, reg64;
-                    store_global_once, "st.global.cs", *mut Self, reg64;
                 }
                 loads_if {
                     load_global_nc_if, "ld.global.nc", (pure, nomem, nostack);
-                    load_global_nc_once_if, "ld.global.nc.L1::no_allocate", (pure, nomem, nostack);
-                    load_global_once_if, "ld.global.L1::no_allocate", (readonly, nostack);
-                }
-                stores_if {
-                    store_global_once_if, "st.global.cs";
+                    load_global_if, "ld.global", (readonly, nostack);
                 }
             }
         }

@@ -132,18 +132,29 @@ fn in_blocks(threads: u32, cluster: u32) -> Cut {
 /// blocks, share a multiprocessor, and one block's loads overlap another's passes.
 const SLOTS_OF_A_THREAD: u64 = 288;
 
-/// Shared memory for the slots of a block that has a multiprocessor for itself.
-const SLOTS_OF_ONE: u64 = (227 << 10) - SLOTS as u64;
+/// Vectors that a thread of a block that takes a whole row is given, about: as few threads as fill
+/// their share of shared memory, since each has to find the row.
+const VECTORS_OF_A_THREAD: u64 = 16;
+
+/// A multiprocessor's shared memory, and what the system takes of it for each block.
+const SHARED_BYTES: u64 = 228 << 10;
+const SYSTEM_BYTES: u64 = 1 << 10;
 
 /// The cut of a tile that keeps rows in shared memory: as few blocks as let several of them share a
-/// multiprocessor; more if rows are few; as much memory as there is, and what does not fit read twice,
-/// if rows are too long for that. One block takes no more than lets several of it share one.
+/// multiprocessor; more if rows are few; what does not fit is read twice, if rows are too long for
+/// that, as what is read twice then comes from the L2 cache. One block takes no more than lets
+/// several of it share one.
 fn staged(tile: &SoftmaxTile, row_vectors: u64, demand: &Demand) -> Result<Cut, String> {
-    let stretch_vectors = u64::from(tile.threads * tile.vectors);
+    let mut threads = u64::from(tile.threads);
+    if tile.sharing == Sharing::Block {
+        let wanted = (row_vectors * demand.tensors).div_ceil(VECTORS_OF_A_THREAD);
+        threads = wanted.next_multiple_of(32).clamp(32, threads);
+    }
+    let stretch_vectors = threads * u64::from(tile.vectors);
     let slot_bytes = 16 * stretch_vectors * demand.tensors;
     let stretches = row_vectors.div_ceil(stretch_vectors).max(1);
     let kept = |cluster: u64| stretches.div_ceil(cluster);
-    let budget = SLOTS_OF_A_THREAD * u64::from(tile.threads);
+    let budget = SLOTS_OF_A_THREAD * threads;
     let fits = |cluster: u64| kept(cluster) * slot_bytes <= budget;
     if tile.sharing == Sharing::Block && !fits(1) {
         let columns = budget / slot_bytes * stretch_vectors * lanes(demand.dtype);
@@ -164,15 +175,28 @@ fn staged(tile: &SoftmaxTile, row_vectors: u64, demand: &Demand) -> Result<Cut, 
             cluster *= 2;
         }
     }
-    let most = (SLOTS_OF_ONE / slot_bytes).min(MAX_SLOTS.into());
+    // Several blocks on a multiprocessor, if there are so many.
+    let alone = demand.rows.saturating_mul(cluster) <= MULTIPROCESSORS;
+    let sharers = if alone { 1 } else { u64::from(blocks_per_sm(tile, demand)) };
+    let available = SHARED_BYTES / sharers - SYSTEM_BYTES - u64::from(SLOTS);
+    let most = (available.max(budget) / slot_bytes).clamp(1, MAX_SLOTS.into());
     let slots = kept(cluster).min(most);
     Ok(Cut {
-        threads: tile.threads,
+        threads: threads as u32,
         row_lanes_log2: 5,
         cluster: cluster as u32,
         slots: slots as u32,
         shared_bytes: SLOTS + (slots * slot_bytes) as u32,
     })
+}
+
+/// Blocks of a tile that fit on a multiprocessor at once, by their registers.
+fn blocks_per_sm(tile: &SoftmaxTile, demand: &Demand) -> u32 {
+    let (plain, masked) = tile.blocks_per_sm;
+    match demand.mask {
+        TunedMask::None | TunedMask::Range if demand.dtype != Dtype::F64 => plain,
+        _ => masked,
+    }
 }
 
 /// Of a large GPU, about.

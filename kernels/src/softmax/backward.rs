@@ -54,7 +54,7 @@ pub unsafe fn backward<
     let held = stretch.load::<S::Mask, VECTORS, ALIGNED>(rows, scale);
 
     // The weighted sum: of the lane, the row's lanes in this warp, the row.
-    let of_lane = stretch.accumulate_gradient::<S, VECTORS, ALIGNED>(
+    let of_lane = stretch.accumulate_gradient::<S, S::Mask, VECTORS, ALIGNED>(
         rows,
         scale,
         &held,
@@ -67,6 +67,7 @@ pub unsafe fn backward<
     // Store.
     if exists {
         let dx = rows.y.cast::<E>().offset(output_offset(rows, row) as isize);
-        stretch.store_gradient::<S, VECTORS, ALIGNED>(rows, scale, held, gradient, dx, of_row);
+        stretch
+            .store_gradient::<S, VECTORS, ALIGNED>(rows, scale, held, gradient, dx, of_row, false);
     }
 }

@@ -9,9 +9,9 @@
 
 use super::{
     gradient::Saved,
-    mask::RowMask,
-    problem::{RowOffsets, SoftmaxBackward, gradient_offset, output_offset},
-    row::{Stretch, lead, x_of_row},
+    long_row::LongRow,
+    mask::InStretches,
+    problem::{SoftmaxBackward, gradient_offset, output_offset},
     row_threads::RowThreads,
     stage::Slots,
     walk::Walk,
@@ -20,7 +20,7 @@ use crate::{
     numbers::{Accumulator, Element},
     reduction::Part,
 };
-use cuda_std::thread::{block_dim_x, thread_idx_x};
+use cuda_std::thread::block_dim_x;
 
 /// The kernel's body; [`super::entries`] has its instances.
 ///
@@ -37,84 +37,105 @@ pub unsafe fn backward_staged<
     problem: &SoftmaxBackward,
 ) {
     let rows = &problem.rows;
-    let at = T::here(rows);
-    let row = at.row();
-    let offsets = RowOffsets::of(rows, row);
-    let mask = RowMask::of::<S::Mask, E>(rows, &offsets);
+    let row = LongRow::<E, T, ALIGNED>::here::<S::Mask, VECTORS>(rows);
     let scale = S::scale::<E>(rows);
-    let (visible, place) = ((mask.start, mask.end), (thread_idx_x(), block_dim_x()));
-    let stretch_of = |walk: Walk| {
-        let (begin, length) = (walk.begin(), walk.length());
-        Stretch::<E>::of::<ALIGNED>(rows, &offsets, &mask, place, begin, length)
-    };
-    let gradient = problem.gradient.cast::<E>().offset(gradient_offset(problem, row) as isize);
+    let gradient = problem.gradient.cast::<E>();
+    let gradient = gradient.offset(gradient_offset(problem, row.at.row()) as isize);
     let gradient_of = |walk: Walk| gradient.offset(walk.begin() as isize);
-    let stretch_bytes = block_dim_x() * 16 * VECTORS as u32;
-    let stretch_columns = (block_dim_x() as usize * VECTORS * E::LANES) as i64;
-    let lead = if ALIGNED { 0 } else { lead(x_of_row::<E>(rows, &offsets)) };
-    let begin = Walk::of(at.block(), stretch_columns, lead, rows.columns as i64);
-    let distance = x_of_row::<E>(rows, &offsets).addr().wrapping_sub(gradient.addr());
-    let on_grid = ALIGNED || distance.is_multiple_of(16);
+    let on_grid = row.is_on_grid(gradient);
 
     // Copy.
+    let stretch_bytes = block_dim_x() * 16 * VECTORS as u32;
     let slots = Slots::of(rows, 2 * stretch_bytes);
-    slots.fill(
-        begin,
-        visible,
-        |walk| stretch_of(walk).copied_bytes() * if on_grid { 2 } else { 1 },
-        |walk, to, barrier| {
-            let stretch = stretch_of(walk);
-            stretch.copy(stretch.x_at(0), to, barrier);
-            if on_grid {
-                stretch.copy(gradient_of(walk), to + stretch_bytes, barrier);
-            }
-        },
-    );
+    slots.fill(row.walk, |walk, to, barrier| {
+        let stretch = row.stretch(walk);
+        let bytes = stretch.copy(stretch.x_at(0), to, barrier);
+        if on_grid {
+            return bytes + stretch.copy(gradient_of(walk), to + stretch_bytes, barrier);
+        }
+        bytes
+    });
+    let gradient_at = |slot: u32| slots.at(slot) + stretch_bytes;
+
     // First pass: the weighted sum, over the stretches that see anything.
-    let (mut walk, mut slot) = (begin, 0);
+    let (mut walk, mut slot) = (row.walk, 0);
     let mut of_lane = S::Sums::<E::Accumulator>::EMPTY;
-    while walk.is_on_row() {
-        if walk.meets(visible.0, visible.1) {
-            let stretch = stretch_of(walk);
+    loop {
+        while walk.is_full() && slots.keeps(slot) && on_grid {
+            slots.wait(slot);
+            let (stretch, from) = (row.stretch(walk), gradient_of(walk));
+            let (at, gradient_at) = (slots.at(slot), gradient_at(slot));
+            let held =
+                stretch.take::<InStretches<S::Mask>, VECTORS, ALIGNED>(rows, scale, at, true);
+            let gradient = stretch.take_gradient::<VECTORS, ALIGNED>(from, gradient_at, true);
+            of_lane = stretch.accumulate_gradient::<S, InStretches<S::Mask>, VECTORS, ALIGNED>(
+                rows, scale, &held, &gradient, of_lane,
+            );
+            (walk, slot) = (walk.next(), slot + 1);
+        }
+        if !walk.is_on_row() {
+            break;
+        }
+        if walk.is_seen() {
+            let (stretch, from) = (row.stretch(walk), gradient_of(walk));
             let held = if slots.keeps(slot) {
                 slots.wait(slot);
-                stretch.take::<S::Mask, VECTORS, ALIGNED>(rows, scale, slots.at(slot))
+                let at = slots.at(slot);
+                stretch.take::<InStretches<S::Mask>, VECTORS, ALIGNED>(rows, scale, at, false)
             } else {
-                stretch.load::<S::Mask, VECTORS, ALIGNED>(rows, scale)
+                stretch.load::<InStretches<S::Mask>, VECTORS, ALIGNED>(rows, scale)
             };
             let gradient = if slots.keeps(slot) && on_grid {
-                let at = slots.at(slot) + stretch_bytes;
-                stretch.take_gradient::<VECTORS, ALIGNED>(gradient_of(walk), at)
+                stretch.take_gradient::<VECTORS, ALIGNED>(from, gradient_at(slot), false)
             } else {
-                stretch.load_gradient::<VECTORS, ALIGNED>(gradient_of(walk), on_grid)
+                stretch.load_gradient::<VECTORS, ALIGNED>(from, on_grid)
             };
-            of_lane = stretch
-                .accumulate_gradient::<S, VECTORS, ALIGNED>(rows, scale, &held, &gradient, of_lane);
+            of_lane = stretch.accumulate_gradient::<S, InStretches<S::Mask>, VECTORS, ALIGNED>(
+                rows, scale, &held, &gradient, of_lane,
+            );
             slot += 1;
         }
         walk = walk.next();
     }
-    let of_warp = of_lane.merge_lanes(scale.coefficient, at.lanes());
-    let of_row = S::row(at.merge(of_warp, scale.coefficient));
+    let of_warp = of_lane.merge_lanes(scale.coefficient, row.at.lanes());
+    let of_row = S::row(row.at.merge(of_warp, scale.coefficient));
 
     // Second pass: every column is written.
-    let dx = rows.y.cast::<E>().offset(output_offset(rows, row) as isize);
-    (walk, slot) = (begin, 0);
-    while walk.is_on_row() {
-        let (stretch, dx) = (stretch_of(walk), dx.offset(walk.begin() as isize));
-        if walk.meets(visible.0, visible.1) {
+    let dx = rows.y.cast::<E>().offset(output_offset(rows, row.at.row()) as isize);
+    (walk, slot) = (row.walk, 0);
+    loop {
+        while walk.is_full() && slots.keeps(slot) && on_grid {
+            let (stretch, from) = (row.stretch(walk), gradient_of(walk));
+            let (at, gradient_at) = (slots.at(slot), gradient_at(slot));
+            let held =
+                stretch.take_again::<InStretches<S::Mask>, VECTORS, ALIGNED>(rows, scale, at, true);
+            let gradient = stretch.take_gradient::<VECTORS, ALIGNED>(from, gradient_at, true);
+            let dx = dx.offset(walk.begin() as isize);
+            stretch.store_gradient::<S, VECTORS, ALIGNED>(
+                rows, scale, held, gradient, dx, of_row, true,
+            );
+            (walk, slot) = (walk.next(), slot + 1);
+        }
+        if !walk.is_on_row() {
+            break;
+        }
+        let (stretch, dx) = (row.stretch(walk), dx.offset(walk.begin() as isize));
+        if walk.is_seen() {
+            let from = gradient_of(walk);
             let held = if slots.keeps(slot) {
-                stretch.take_again::<S::Mask, VECTORS, ALIGNED>(rows, scale, slots.at(slot))
+                let at = slots.at(slot);
+                stretch.take_again::<InStretches<S::Mask>, VECTORS, ALIGNED>(rows, scale, at, false)
             } else {
-                stretch.load::<S::Mask, VECTORS, ALIGNED>(rows, scale)
+                stretch.load::<InStretches<S::Mask>, VECTORS, ALIGNED>(rows, scale)
             };
             let gradient = if slots.keeps(slot) && on_grid {
-                let at = slots.at(slot) + stretch_bytes;
-                stretch.take_gradient::<VECTORS, ALIGNED>(gradient_of(walk), at)
+                stretch.take_gradient::<VECTORS, ALIGNED>(from, gradient_at(slot), false)
             } else {
-                stretch.load_gradient::<VECTORS, ALIGNED>(gradient_of(walk), on_grid)
+                stretch.load_gradient::<VECTORS, ALIGNED>(from, on_grid)
             };
-            stretch.store_gradient::<S, VECTORS, ALIGNED>(rows, scale, held, gradient, dx, of_row);
+            stretch.store_gradient::<S, VECTORS, ALIGNED>(
+                rows, scale, held, gradient, dx, of_row, false,
+            );
             slot += 1;
         } else {
             stretch.store_constant::<VECTORS, ALIGNED>(dx, E::Accumulator::ZERO);

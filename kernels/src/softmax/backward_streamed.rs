@@ -8,17 +8,15 @@
 
 use super::{
     gradient::Saved,
-    mask::RowMask,
-    problem::{RowOffsets, SoftmaxBackward, gradient_offset, output_offset},
-    row::{Stretch, lead, x_of_row},
+    long_row::LongRow,
+    mask::InStretches,
+    problem::{SoftmaxBackward, gradient_offset, output_offset},
     row_threads::RowThreads,
-    walk::Walk,
 };
 use crate::{
     numbers::{Accumulator, Element},
     reduction::Part,
 };
-use cuda_std::thread::{block_dim_x, thread_idx_x};
 
 /// The kernel's body; [`super::entries`] has its instances.
 ///
@@ -35,49 +33,41 @@ pub unsafe fn backward_streamed<
     problem: &SoftmaxBackward,
 ) {
     let rows = &problem.rows;
-    let at = T::here(rows);
-    let row = at.row();
-    let offsets = RowOffsets::of(rows, row);
-    let mask = RowMask::of::<S::Mask, E>(rows, &offsets);
+    let row = LongRow::<E, T, ALIGNED>::here::<S::Mask, VECTORS>(rows);
     let scale = S::scale::<E>(rows);
-    let (visible, place) = ((mask.start, mask.end), (thread_idx_x(), block_dim_x()));
-    let stretch_of = |walk: Walk| {
-        let (begin, length) = (walk.begin(), walk.length());
-        Stretch::<E>::of::<ALIGNED>(rows, &offsets, &mask, place, begin, length)
-    };
-    let gradient = problem.gradient.cast::<E>().offset(gradient_offset(problem, row) as isize);
-    let gradient_of = |walk: Walk| gradient.offset(walk.begin() as isize);
-    let stretch_columns = (block_dim_x() as usize * VECTORS * E::LANES) as i64;
-    let lead = if ALIGNED { 0 } else { lead(x_of_row::<E>(rows, &offsets)) };
-    let begin = Walk::of(at.block(), stretch_columns, lead, rows.columns as i64);
-    let distance = x_of_row::<E>(rows, &offsets).addr().wrapping_sub(gradient.addr());
-    let on_grid = ALIGNED || distance.is_multiple_of(16);
+    let gradient = problem.gradient.cast::<E>();
+    let gradient = gradient.offset(gradient_offset(problem, row.at.row()) as isize);
+    let on_grid = row.is_on_grid(gradient);
 
     // First pass: the weighted sum, over the stretches that see anything.
-    let mut walk = begin;
+    let mut walk = row.walk;
     let mut of_lane = S::Sums::<E::Accumulator>::EMPTY;
     while walk.is_on_row() {
-        if walk.meets(visible.0, visible.1) {
-            let stretch = stretch_of(walk);
-            let held = stretch.load::<S::Mask, VECTORS, ALIGNED>(rows, scale);
-            let gradient = stretch.load_gradient::<VECTORS, ALIGNED>(gradient_of(walk), on_grid);
-            of_lane = stretch
-                .accumulate_gradient::<S, VECTORS, ALIGNED>(rows, scale, &held, &gradient, of_lane);
+        if walk.is_seen() {
+            let (stretch, gradient) = (row.stretch(walk), gradient.offset(walk.begin() as isize));
+            let held = stretch.load::<InStretches<S::Mask>, VECTORS, ALIGNED>(rows, scale);
+            let gradient = stretch.load_gradient::<VECTORS, ALIGNED>(gradient, on_grid);
+            of_lane = stretch.accumulate_gradient::<S, InStretches<S::Mask>, VECTORS, ALIGNED>(
+                rows, scale, &held, &gradient, of_lane,
+            );
         }
         walk = walk.next();
     }
-    let of_warp = of_lane.merge_lanes(scale.coefficient, at.lanes());
-    let of_row = S::row(at.merge(of_warp, scale.coefficient));
+    let of_warp = of_lane.merge_lanes(scale.coefficient, row.at.lanes());
+    let of_row = S::row(row.at.merge(of_warp, scale.coefficient));
 
     // Second pass: every column is written.
-    let dx = rows.y.cast::<E>().offset(output_offset(rows, row) as isize);
-    walk = begin;
+    let dx = rows.y.cast::<E>().offset(output_offset(rows, row.at.row()) as isize);
+    walk = row.walk;
     while walk.is_on_row() {
-        let (stretch, dx) = (stretch_of(walk), dx.offset(walk.begin() as isize));
-        if walk.meets(visible.0, visible.1) {
-            let held = stretch.load::<S::Mask, VECTORS, ALIGNED>(rows, scale);
-            let gradient = stretch.load_gradient::<VECTORS, ALIGNED>(gradient_of(walk), on_grid);
-            stretch.store_gradient::<S, VECTORS, ALIGNED>(rows, scale, held, gradient, dx, of_row);
+        let (stretch, dx) = (row.stretch(walk), dx.offset(walk.begin() as isize));
+        if walk.is_seen() {
+            let gradient = gradient.offset(walk.begin() as isize);
+            let held = stretch.load::<InStretches<S::Mask>, VECTORS, ALIGNED>(rows, scale);
+            let gradient = stretch.load_gradient::<VECTORS, ALIGNED>(gradient, on_grid);
+            stretch.store_gradient::<S, VECTORS, ALIGNED>(
+                rows, scale, held, gradient, dx, of_row, false,
+            );
         } else {
             stretch.store_constant::<VECTORS, ALIGNED>(dx, E::Accumulator::ZERO);
         }

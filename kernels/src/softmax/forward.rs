@@ -16,7 +16,7 @@
 use super::{
     mask::{MaskKind, RowMask},
     problem::{RowOffsets, SoftmaxForward, output_offset},
-    row::Stretch,
+    row::{Stored, Stretch},
     row_threads::RowThreads,
     scale::Scale,
 };
@@ -73,17 +73,10 @@ pub unsafe fn forward<
     // Store.
     if exists {
         let y = problem.y.cast::<E>().offset(output_offset(problem, row) as isize);
-        let (reference, factor) = (of_row.reference(), normalizer(of_row, mask.outside_bank));
+        let factors = (of_row.reference(), normalizer(of_row, mask.outside_bank));
         // A row that is NaN is so everywhere.
-        let unseen_is_stored = K::SKIPS && !factor.is_nan();
-        stretch.store::<K, VECTORS, ALIGNED>(
-            problem,
-            scale,
-            held,
-            y,
-            (reference, factor),
-            unseen_is_stored,
-        );
+        let stored = if K::SKIPS && !factors.1.is_nan() { Stored::Seen } else { Stored::Whole };
+        stretch.store::<K, VECTORS, ALIGNED>(problem, scale, held, y, factors, stored);
         if at.thread() == 0 {
             store_lse(problem, row, of_row, scale, mask.outside_bank);
         }

@@ -15,19 +15,19 @@
 
 use super::{
     forward::{normalizer, store_lse},
-    mask::{MaskKind, RowMask},
-    problem::{RowOffsets, SoftmaxForward, output_offset},
-    row::{Stretch, lead, x_of_row},
+    long_row::LongRow,
+    mask::{InStretches, MaskKind},
+    problem::{SoftmaxForward, output_offset},
+    row::Stored,
     row_threads::RowThreads,
     scale::Scale,
     stage::Slots,
-    walk::Walk,
 };
 use crate::{
     numbers::{Accumulator, Element},
     reduction::{Part, Statistics},
 };
-use cuda_std::thread::{block_dim_x, thread_idx_x};
+use cuda_std::thread::block_dim_x;
 
 /// The kernel's body; [`super::entries`] has its instances.
 ///
@@ -44,86 +44,100 @@ pub unsafe fn forward_staged<
 >(
     problem: &SoftmaxForward,
 ) {
-    let at = T::here(problem);
-    let row = at.row();
-    let offsets = RowOffsets::of(problem, row);
-    let mask = RowMask::of::<K, E>(problem, &offsets);
+    let row = LongRow::<E, T, ALIGNED>::here::<K, VECTORS>(problem);
     let scale = Scale::of::<K, E>(problem);
-    let (visible, place) = ((mask.start, mask.end), (thread_idx_x(), block_dim_x()));
-    let stretch_of = |walk: Walk| {
-        let (begin, length) = (walk.begin(), walk.length());
-        Stretch::<E>::of::<ALIGNED>(problem, &offsets, &mask, place, begin, length)
-    };
-    let slot_bytes = block_dim_x() * 16 * VECTORS as u32;
-    let stretch_columns = (block_dim_x() as usize * VECTORS * E::LANES) as i64;
-    let lead = if ALIGNED { 0 } else { lead(x_of_row::<E>(problem, &offsets)) };
-    let begin = Walk::of(at.block(), stretch_columns, lead, problem.columns as i64);
 
     // Copy.
-    let slots = Slots::of(problem, slot_bytes);
-    slots.fill(
-        begin,
-        visible,
-        |walk| stretch_of(walk).copied_bytes(),
-        |walk, to, barrier| {
-            let stretch = stretch_of(walk);
-            stretch.copy(stretch.x_at(0), to, barrier);
-        },
-    );
+    let slots = Slots::of(problem, block_dim_x() * 16 * VECTORS as u32);
+    slots.fill(row.walk, |walk, to, barrier| {
+        let stretch = row.stretch(walk);
+        stretch.copy(stretch.x_at(0), to, barrier)
+    });
 
-    let y = problem.y.cast::<E>().offset(output_offset(problem, row) as isize);
+    let y = problem.y.cast::<E>().offset(output_offset(problem, row.at.row()) as isize);
 
     // First pass: maximum and sum, over the stretches that see anything.
-    let (mut walk, mut slot) = (begin, 0);
+    let (mut walk, mut slot) = (row.walk, 0);
     let mut of_lane = Statistics::<E::Accumulator>::EMPTY;
-    while walk.is_on_row() {
-        if walk.meets(visible.0, visible.1) {
-            let stretch = stretch_of(walk);
+    loop {
+        while walk.is_full() && slots.keeps(slot) {
+            slots.wait(slot);
+            let (stretch, at) = (row.stretch(walk), slots.at(slot));
+            let held = stretch.take::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, at, true);
+            of_lane = stretch
+                .accumulate::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, &held, of_lane);
+            (walk, slot) = (walk.next(), slot + 1);
+        }
+        if !walk.is_on_row() {
+            break;
+        }
+        let stretch = row.stretch(walk);
+        if walk.is_seen() {
             let held = if slots.keeps(slot) {
                 slots.wait(slot);
-                stretch.take::<K, VECTORS, ALIGNED>(problem, scale, slots.at(slot))
+                stretch.take::<InStretches<K>, VECTORS, ALIGNED>(
+                    problem,
+                    scale,
+                    slots.at(slot),
+                    false,
+                )
             } else {
-                stretch.load::<K, VECTORS, ALIGNED>(problem, scale)
+                stretch.load::<InStretches<K>, VECTORS, ALIGNED>(problem, scale)
             };
-            of_lane = stretch.accumulate::<K, VECTORS, ALIGNED>(problem, scale, &held, of_lane);
+            of_lane = stretch
+                .accumulate::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, &held, of_lane);
             slot += 1;
         } else {
             // Zeros depend on nothing: they are on their way while the row is still loading.
             let y = y.offset(walk.begin() as isize);
-            stretch_of(walk).store_constant::<VECTORS, ALIGNED>(y, E::Accumulator::ZERO);
+            stretch.store_constant::<VECTORS, ALIGNED>(y, E::Accumulator::ZERO);
         }
         walk = walk.next();
     }
-    let of_warp = of_lane.merge_lanes(scale.coefficient, at.lanes());
-    let of_row = at.merge(of_warp, scale.coefficient);
+    let of_warp = of_lane.merge_lanes(scale.coefficient, row.at.lanes());
+    let of_row = row.at.merge(of_warp, scale.coefficient);
 
     // Second pass.
-    let (reference, factor) = (of_row.reference(), normalizer(of_row, mask.outside_bank));
-    (walk, slot) = (begin, 0);
-    while walk.is_on_row() {
-        let (stretch, y) = (stretch_of(walk), y.offset(walk.begin() as isize));
-        if walk.meets(visible.0, visible.1) {
+    let factors = (of_row.reference(), normalizer(of_row, row.mask.outside_bank));
+    (walk, slot) = (row.walk, 0);
+    loop {
+        while walk.is_full() && slots.keeps(slot) {
+            let (stretch, at) = (row.stretch(walk), slots.at(slot));
+            let held =
+                stretch.take_again::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, at, true);
+            let (y, stored) = (y.offset(walk.begin() as isize), Stored::Full);
+            stretch.store::<InStretches<K>, VECTORS, ALIGNED>(
+                problem, scale, held, y, factors, stored,
+            );
+            (walk, slot) = (walk.next(), slot + 1);
+        }
+        if !walk.is_on_row() {
+            break;
+        }
+        let (stretch, y) = (row.stretch(walk), y.offset(walk.begin() as isize));
+        if walk.is_seen() {
             let held = if slots.keeps(slot) {
-                stretch.take_again::<K, VECTORS, ALIGNED>(problem, scale, slots.at(slot))
+                stretch.take_again::<InStretches<K>, VECTORS, ALIGNED>(
+                    problem,
+                    scale,
+                    slots.at(slot),
+                    false,
+                )
             } else {
-                stretch.load::<K, VECTORS, ALIGNED>(problem, scale)
+                stretch.load::<InStretches<K>, VECTORS, ALIGNED>(problem, scale)
             };
-            stretch.store::<K, VECTORS, ALIGNED>(
-                problem,
-                scale,
-                held,
-                y,
-                (reference, factor),
-                false,
+            let stored = Stored::Whole;
+            stretch.store::<InStretches<K>, VECTORS, ALIGNED>(
+                problem, scale, held, y, factors, stored,
             );
             slot += 1;
-        } else if factor.is_nan() {
+        } else if factors.1.is_nan() {
             // A row that is NaN is so everywhere.
-            stretch.store_constant::<VECTORS, ALIGNED>(y, factor);
+            stretch.store_constant::<VECTORS, ALIGNED>(y, factors.1);
         }
         walk = walk.next();
     }
-    if at.thread() == 0 {
-        store_lse(problem, row, of_row, scale, mask.outside_bank);
+    if row.at.thread() == 0 {
+        store_lse(problem, row.at.row(), of_row, scale, row.mask.outside_bank);
     }
 }

@@ -12,18 +12,17 @@
 
 use super::{
     forward::{normalizer, store_lse},
-    mask::{MaskKind, RowMask},
-    problem::{RowOffsets, SoftmaxForward, output_offset},
-    row::{Stretch, lead, x_of_row},
+    long_row::LongRow,
+    mask::{InStretches, MaskKind},
+    problem::{SoftmaxForward, output_offset},
+    row::Stored,
     row_threads::RowThreads,
     scale::Scale,
-    walk::Walk,
 };
 use crate::{
     numbers::{Accumulator, Element},
     reduction::{Part, Statistics},
 };
-use cuda_std::thread::{block_dim_x, thread_idx_x};
 
 /// The kernel's body; [`super::entries`] has its instances.
 ///
@@ -39,56 +38,46 @@ pub unsafe fn forward_streamed<
 >(
     problem: &SoftmaxForward,
 ) {
-    let at = T::here(problem);
-    let row = at.row();
-    let offsets = RowOffsets::of(problem, row);
-    let mask = RowMask::of::<K, E>(problem, &offsets);
+    let row = LongRow::<E, T, ALIGNED>::here::<K, VECTORS>(problem);
     let scale = Scale::of::<K, E>(problem);
-    let (visible, place) = ((mask.start, mask.end), (thread_idx_x(), block_dim_x()));
-    let stretch_of = |walk: Walk| {
-        let (begin, length) = (walk.begin(), walk.length());
-        Stretch::<E>::of::<ALIGNED>(problem, &offsets, &mask, place, begin, length)
-    };
-    let stretch_columns = (block_dim_x() as usize * VECTORS * E::LANES) as i64;
-    let lead = if ALIGNED { 0 } else { lead(x_of_row::<E>(problem, &offsets)) };
-    let begin = Walk::of(at.block(), stretch_columns, lead, problem.columns as i64);
 
     // First pass: maximum and sum, over the stretches that see anything.
-    let mut walk = begin;
+    let mut walk = row.walk;
     let mut of_lane = Statistics::<E::Accumulator>::EMPTY;
     while walk.is_on_row() {
-        if walk.meets(visible.0, visible.1) {
-            let stretch = stretch_of(walk);
-            let held = stretch.load::<K, VECTORS, ALIGNED>(problem, scale);
-            of_lane = stretch.accumulate::<K, VECTORS, ALIGNED>(problem, scale, &held, of_lane);
+        if walk.is_seen() {
+            let stretch = row.stretch(walk);
+            let held = stretch.load::<InStretches<K>, VECTORS, ALIGNED>(problem, scale);
+            of_lane = stretch
+                .accumulate::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, &held, of_lane);
         }
         walk = walk.next();
     }
-    let of_warp = of_lane.merge_lanes(scale.coefficient, at.lanes());
-    let of_row = at.merge(of_warp, scale.coefficient);
+    let of_warp = of_lane.merge_lanes(scale.coefficient, row.at.lanes());
+    let of_row = row.at.merge(of_warp, scale.coefficient);
 
     // Second pass: every column is written.
-    let y = problem.y.cast::<E>().offset(output_offset(problem, row) as isize);
-    let (reference, factor) = (of_row.reference(), normalizer(of_row, mask.outside_bank));
-    walk = begin;
+    let y = problem.y.cast::<E>().offset(output_offset(problem, row.at.row()) as isize);
+    let factors = (of_row.reference(), normalizer(of_row, row.mask.outside_bank));
+    walk = row.walk;
     while walk.is_on_row() {
-        let (stretch, y) = (stretch_of(walk), y.offset(walk.begin() as isize));
-        if walk.meets(visible.0, visible.1) {
-            let held = stretch.load::<K, VECTORS, ALIGNED>(problem, scale);
-            stretch.store::<K, VECTORS, ALIGNED>(
+        let (stretch, y) = (row.stretch(walk), y.offset(walk.begin() as isize));
+        if walk.is_seen() {
+            let held = stretch.load::<InStretches<K>, VECTORS, ALIGNED>(problem, scale);
+            stretch.store::<InStretches<K>, VECTORS, ALIGNED>(
                 problem,
                 scale,
                 held,
                 y,
-                (reference, factor),
-                false,
+                factors,
+                Stored::Whole,
             );
         } else {
-            stretch.store_constant::<VECTORS, ALIGNED>(y, factor * E::Accumulator::ZERO);
+            stretch.store_constant::<VECTORS, ALIGNED>(y, factors.1 * E::Accumulator::ZERO);
         }
         walk = walk.next();
     }
-    if at.thread() == 0 {
-        store_lse(problem, row, of_row, scale, mask.outside_bank);
+    if row.at.thread() == 0 {
+        store_lse(problem, row.at.row(), of_row, scale, row.mask.outside_bank);
     }
 }

@@ -233,7 +233,12 @@ impl<E: Element> Stretch<E> {
     /// # Safety
     /// As for [`Stretch::of`].
     #[inline(always)]
-    pub unsafe fn accumulate_gradient<S: Saved, const VECTORS: usize, const ALIGNED: bool>(
+    pub unsafe fn accumulate_gradient<
+        S: Saved,
+        K: MaskKind,
+        const VECTORS: usize,
+        const ALIGNED: bool,
+    >(
         &self,
         problem: &SoftmaxForward,
         scale: Scale<E::Accumulator>,
@@ -242,7 +247,7 @@ impl<E: Element> Stretch<E> {
         mut seen: S::Sums<E::Accumulator>,
     ) -> S::Sums<E::Accumulator> {
         unroll!(v in VECTORS => {
-            if !S::Mask::SKIPS || self.is_slab_visible(v) {
+            if !K::SKIPS || self.is_slab_visible(v) {
                 let mut lanes =
                     self.scores_or_probabilities::<S, VECTORS, ALIGNED>(problem, scale, held, v);
                 let gradients = E::unpack(gradient.vectors[v]);
@@ -279,7 +284,7 @@ impl<E: Element> Stretch<E> {
     }
 
     /// Stores dX of what this thread holds, over all columns of the stretch, which in the output
-    /// begin at `dx`.
+    /// begin at `dx`. In a `full` stretch all vectors are whole and visible.
     ///
     /// # Safety
     /// As for [`Stretch::of`].
@@ -292,6 +297,7 @@ impl<E: Element> Stretch<E> {
         mut gradient: Held<E, VECTORS>,
         dx: *mut E,
         of_row: RowGradient<E::Accumulator>,
+        full: bool,
     ) {
         let on_grid = ALIGNED || self.is_on_grid(dx);
         let (start, end) = self.visible;
@@ -308,7 +314,7 @@ impl<E: Element> Stretch<E> {
         };
         unroll!(v in VECTORS => {
             let column = self.column(v);
-            if self.is_whole::<ALIGNED>(column) {
+            if full || self.is_whole::<ALIGNED>(column) {
                 let mut lanes =
                     self.scores_or_probabilities::<S, VECTORS, ALIGNED>(problem, scale, &held, v);
                 let gradients = E::unpack(gradient.vectors[v]);
@@ -321,7 +327,7 @@ impl<E: Element> Stretch<E> {
                     lanes[lane] = back(weight, gradients[lane]);
                 });
                 // What is invisible is 0 even where the row is NaN.
-                if column < start || column + E::LANES as i32 > end {
+                if !full && (column < start || column + E::LANES as i32 > end) {
                     let hidden = outside::<E>(column, start, end);
                     unroll!(lane in E::LANES => {
                         if hidden >> lane & 1 != 0 {
@@ -332,7 +338,7 @@ impl<E: Element> Stretch<E> {
                 store_vector::<E>(dx.offset(column as isize), on_grid, lanes);
             }
         });
-        if !ALIGNED {
+        if !ALIGNED && !full {
             let edges = self.edge_columns();
             unroll!(i in 2 => {
                 let column = edges[i];

@@ -6,34 +6,32 @@ use super::{
     row::{Held, Stretch},
     scale::Scale,
 };
-use crate::numbers::Element;
-use cuda_std::{bulk_copy, shared};
+use crate::numbers::{Accumulator, Element};
+use cuda_std::{bulk_copy, cache::Policy, shared};
 
 impl<E: Element> Stretch<E> {
-    /// Bytes that [`Stretch::copy`] copies.
-    #[inline(always)]
-    pub fn copied_bytes(&self) -> u32 {
-        self.range_read().1 as u32 * size_of::<E>() as u32
-    }
-
     /// Begins to copy the vectors that may be visible of a tensor whose column 0 is at `from`, to
-    /// shared memory at `to`, and to report to `barrier`.
+    /// shared memory at `to`, and to report to `barrier`. Returns the bytes.
     ///
     /// # Safety
     /// As for [`Stretch::of`] and [`bulk_copy::load`]; the tensor lies on the same 16-byte grid
     /// as x.
     #[inline(always)]
-    pub unsafe fn copy(&self, from: *const E, to: u32, barrier: u32) {
-        let (first, bytes) = (self.range_read().0, self.copied_bytes());
+    pub unsafe fn copy(&self, from: *const E, to: u32, barrier: u32) -> u32 {
+        let (first, columns) = self.range_read();
+        let size = size_of::<E>() as u32;
+        let bytes = columns as u32 * size;
         if bytes > 0 {
-            let to = to + (first + self.lead) as u32 * size_of::<E>() as u32;
-            bulk_copy::load(to, from.offset(first as isize).cast(), bytes, barrier);
+            let to = to + (first + self.lead) as u32 * size;
+            let from = from.offset(first as isize).cast();
+            bulk_copy::load(to, from, bytes, barrier, Policy::evict_last());
         }
+        bytes
     }
 
-    /// [`Stretch::load`] from shared memory at `at`, where [`Stretch::copy`] has put the vectors.
-    /// What is hidden is hidden there, too, so that [`Stretch::take_again`] need not look at
-    /// masks.
+    /// [`Stretch::load`] from shared memory at `at`, where [`Stretch::copy`] has put the vectors;
+    /// all of them, if the stretch is `full`. What is hidden is hidden there, too, so that
+    /// [`Stretch::take_again`] need not look at masks.
     ///
     /// # Safety
     /// As for [`Stretch::of`]; the copy has been waited for.
@@ -43,12 +41,14 @@ impl<E: Element> Stretch<E> {
         problem: &SoftmaxForward,
         scale: Scale<E::Accumulator>,
         at: u32,
+        full: bool,
     ) -> Held<E, VECTORS> {
-        let mut held = self.held::<VECTORS, ALIGNED>(scale, at);
-        self.hide::<K, VECTORS, ALIGNED>(problem, scale, &mut held);
-        if K::BYTES || scale.prescales || !self.is_all_visible::<VECTORS>() {
+        let mut held = self.held::<VECTORS, ALIGNED>(scale, at, full);
+        self.hide::<K, VECTORS, ALIGNED>(problem, scale, &mut held, full);
+        let masks = K::BYTES && !self.bytes.is_null();
+        if masks || scale.prescales || !full && !self.is_all_visible::<VECTORS>() {
             unroll!(v in VECTORS => {
-                if self.is_read::<ALIGNED>(self.column(v)) {
+                if full || self.is_read::<ALIGNED>(self.column(v)) {
                     shared::store(self.slot(at, v), held.vectors[v]);
                 }
             });
@@ -66,16 +66,17 @@ impl<E: Element> Stretch<E> {
         problem: &SoftmaxForward,
         scale: Scale<E::Accumulator>,
         at: u32,
+        full: bool,
     ) -> Held<E, VECTORS> {
-        let mut held = self.held::<VECTORS, ALIGNED>(scale, at);
-        if !ALIGNED {
+        let mut held = self.held::<VECTORS, ALIGNED>(scale, at, full);
+        if !ALIGNED && !full {
             self.load_edges::<K, VECTORS>(problem, scale, &mut held);
         }
         held
     }
 
     /// [`Stretch::load_gradient`] from shared memory at `at`, where [`Stretch::copy`] has put the
-    /// vectors; the edges from global memory.
+    /// vectors, all of them if the stretch is `full`; the edges from global memory.
     ///
     /// # Safety
     /// As for [`Stretch::of`]; the copy has been waited for.
@@ -84,11 +85,14 @@ impl<E: Element> Stretch<E> {
         &self,
         from: *const E,
         at: u32,
+        full: bool,
     ) -> Held<E, VECTORS> {
-        Held {
-            vectors: self.take_vectors::<VECTORS, ALIGNED>(at, E::ZERO_VECTOR),
-            edges: self.load_gradient_edges::<ALIGNED>(from),
+        let vectors = self.take_vectors::<VECTORS, ALIGNED>(at, E::ZERO_VECTOR, full);
+        let mut edges = [E::Accumulator::ZERO; 2];
+        if !full {
+            edges = self.load_gradient_edges::<ALIGNED>(from);
         }
+        Held { vectors, edges }
     }
 
     /// What was copied to shared memory at `at`. The rest is hidden, as edges are.
@@ -97,9 +101,10 @@ impl<E: Element> Stretch<E> {
         &self,
         scale: Scale<E::Accumulator>,
         at: u32,
+        full: bool,
     ) -> Held<E, VECTORS> {
         let hidden = E::replace(E::ZERO_VECTOR, !0, scale.hidden);
-        let vectors = self.take_vectors::<VECTORS, ALIGNED>(at, hidden);
+        let vectors = self.take_vectors::<VECTORS, ALIGNED>(at, hidden, full);
         Held { vectors, edges: [scale.hidden; 2] }
     }
 
@@ -112,13 +117,21 @@ impl<E: Element> Stretch<E> {
         &self,
         at: u32,
         otherwise: E::Vector,
+        full: bool,
     ) -> [E::Vector; VECTORS] {
         let mut vectors = [otherwise; VECTORS];
-        unroll!(v in VECTORS => {
-            if self.is_read::<ALIGNED>(self.column(v)) {
+        // Of most stretches all vectors are there: then nothing needs to be asked of each.
+        if full {
+            unroll!(v in VECTORS => {
                 vectors[v] = shared::load(self.slot(at, v));
-            }
-        });
+            });
+        } else {
+            unroll!(v in VECTORS => {
+                if self.is_read::<ALIGNED>(self.column(v)) {
+                    vectors[v] = shared::load(self.slot(at, v));
+                }
+            });
+        }
         vectors
     }
 

@@ -57,6 +57,18 @@ impl MaskKind for Additive {
     const ADDITIVE: bool = true;
 }
 
+/// The same masks, in a kernel that walks over the row in stretches, of which those that see nothing
+/// are skipped as a whole.
+#[derive(Clone, Copy)]
+pub struct InStretches<K>(K);
+
+impl<K: MaskKind> MaskKind for InStretches<K> {
+    const RANGE: bool = K::RANGE;
+    const SKIPS: bool = false;
+    const BYTES: bool = K::BYTES;
+    const ADDITIVE: bool = K::ADDITIVE;
+}
+
 /// The masks of one row.
 #[derive(Clone, Copy)]
 pub struct RowMask {
@@ -112,7 +124,7 @@ impl RowMask {
             mask.bytes = problem.bytes.offset(offset as isize);
             if problem.flags & flags::BYTES_BROADCAST != 0 {
                 // One byte for the row: it sees nothing, or the byte mask is of no concern.
-                if is_masked(problem, global::load_cached(mask.bytes) as u64) {
+                if is_masked(problem, global::load_cached(mask.bytes)) {
                     mask.hide_all();
                 }
                 mask.bytes = core::ptr::null();
@@ -184,8 +196,8 @@ impl ClampTo for i64 {
 
 /// Does this byte mask its column?
 #[inline(always)]
-pub fn is_masked(problem: &SoftmaxForward, byte: u64) -> bool {
-    (byte & 0xff != 0) != (problem.flags & flags::KEEP != 0)
+pub fn is_masked(problem: &SoftmaxForward, byte: u8) -> bool {
+    (byte != 0) != (problem.flags & flags::KEEP != 0)
 }
 
 /// Whether the byte mask, if there is one, hides the column.
@@ -194,8 +206,7 @@ pub fn is_masked(problem: &SoftmaxForward, byte: u64) -> bool {
 /// `bytes` must be null or valid for the column.
 #[inline(always)]
 pub unsafe fn is_hidden(problem: &SoftmaxForward, bytes: *const u8, column: i32) -> bool {
-    !bytes.is_null()
-        && is_masked(problem, global::load_cached(bytes.offset(column as isize)) as u64)
+    !bytes.is_null() && is_masked(problem, global::load_cached(bytes.offset(column as isize)))
 }
 
 /// A vector's worth of mask bytes, lane 0 lowest; 0 unless they are to be read.
@@ -204,28 +215,25 @@ pub unsafe fn is_hidden(problem: &SoftmaxForward, bytes: *const u8, column: i32)
 /// If they are to be read, `bytes` must be valid for the vector, and if `aligned` one aligned
 /// access.
 #[inline(always)]
-pub unsafe fn load_bytes<E: Element>(bytes: *const u8, read: bool, aligned: bool) -> u64 {
+pub unsafe fn load_bytes<E: Element>(bytes: *const u8, read: bool, aligned: bool) -> [u32; 2] {
     if aligned {
-        return E::mask_word(global::load_cached_if(read, bytes.cast(), E::NO_BYTES));
+        return E::mask_words(global::load_cached_if(read, bytes.cast(), E::NO_BYTES));
     }
-    let mut word = 0;
-    let mut lane = 0;
+    let (mut word, mut lane) = (0, 0);
     while read && lane < E::LANES {
         word |= (global::load_cached(bytes.add(lane)) as u64) << (8 * lane);
         lane += 1;
     }
-    word
+    [word as u32, (word >> 32) as u32]
 }
 
-/// The lanes that a vector's worth of mask bytes hides, a bit each.
+/// Marks what a vector's worth of mask bytes hides: the top bit of each lane's byte. The other bits
+/// are of no meaning.
 #[inline(always)]
-pub fn hidden_lanes(problem: &SoftmaxForward, word: u64) -> u32 {
-    const LOW_SEVEN: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-    // The top bit of each byte: is any of its bits set?
-    let set = (((word & LOW_SEVEN) + LOW_SEVEN) | word) & !LOW_SEVEN;
-    // Byte i's bit at 8 i meets the factor's bit at 7 (8 - i), and only that, at 56 + i.
-    let nonzero = ((set >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32;
-    if problem.flags & flags::KEEP != 0 { nonzero ^ 0xff } else { nonzero }
+pub fn hidden_marks(problem: &SoftmaxForward, words: [u32; 2]) -> [u32; 2] {
+    const LOW_SEVEN: u32 = 0x7f7f_7f7f;
+    let inverted = if problem.flags & flags::KEEP != 0 { !0 } else { 0 };
+    words.map(|word| (((word & LOW_SEVEN) + LOW_SEVEN) | word) ^ inverted)
 }
 
 /// Bytes from one element of the additive mask to the next.

@@ -9,7 +9,7 @@
 //! | [`scores`] | the scores that a thread holds: their statistics, their exponentials |
 //! | [`gradient`] | the gradients that a thread holds: their weighted sum, what becomes of them |
 //! | [`row_threads`] | which threads share a row: lanes of a warp, a block, a cluster |
-//! | [`walk`] | a block's way along a row that is cut into stretches |
+//! | [`long_row`], [`walk`] | a row that is cut into stretches, and a block's way along it |
 //! | [`kept`] | stretches in shared memory: copied there in bulk, taken, taken again |
 //! | [`stage`] | a block's slots in shared memory, and the thread that fills them |
 //! | [`forward`], [`backward`] | rows that stay in registers |
@@ -26,6 +26,7 @@ pub mod forward_staged;
 pub mod forward_streamed;
 pub mod gradient;
 pub mod kept;
+pub mod long_row;
 pub mod mask;
 pub mod problem;
 pub mod row;

@@ -18,7 +18,8 @@ use cuda_std::global;
 #[derive(Clone, Copy)]
 pub struct Stretch<E> {
     x: *const E,
-    bytes: *const u8,
+    /// The byte mask, or null.
+    pub(super) bytes: *const u8,
     /// The additive mask, or null.
     pub(super) additive: *const u8,
     /// Columns of the stretch.
@@ -38,6 +39,17 @@ pub struct Stretch<E> {
 pub struct Held<E: Element, const VECTORS: usize> {
     pub(super) vectors: [E::Vector; VECTORS],
     pub(super) edges: [E::Accumulator; 2],
+}
+
+/// Which of a stretch's vectors are stored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Stored {
+    /// All: the stretch is full.
+    Full,
+    /// Those that are whole.
+    Whole,
+    /// Of those the ones that [`Stretch::store_unseen`] has not stored.
+    Seen,
 }
 
 impl<E: Element> Stretch<E> {
@@ -197,7 +209,7 @@ impl<E: Element> Stretch<E> {
     ) -> Held<E, VECTORS> {
         let vectors = self.load_vectors::<VECTORS, ALIGNED>(self.x);
         let mut held = Held { vectors, edges: [scale.hidden; 2] };
-        self.hide::<K, VECTORS, ALIGNED>(problem, scale, &mut held);
+        self.hide::<K, VECTORS, ALIGNED>(problem, scale, &mut held, false);
         held
     }
 
@@ -217,20 +229,21 @@ impl<E: Element> Stretch<E> {
         // visible: then nothing needs to be asked of each.
         if self.is_all_visible::<VECTORS>() {
             unroll!(v in VECTORS => {
-                vectors[v] = global::load_once(vector_at(self.column(v)));
+                vectors[v] = global::load(vector_at(self.column(v)));
             });
         } else {
             unroll!(v in VECTORS => {
                 let column = self.column(v);
                 let read = self.is_read::<ALIGNED>(column);
-                vectors[v] = global::load_once_if(read, vector_at(column), E::ZERO_VECTOR);
+                vectors[v] = global::load_if(read, vector_at(column), E::ZERO_VECTOR);
             });
         }
         vectors
     }
 
     /// Multiplies the vectors that were loaded by the prescale, puts `scale.hidden` in place of
-    /// what is hidden of them, and loads the edges.
+    /// what is hidden of them, and loads the edges. A `full` stretch has neither edges nor columns
+    /// outside of the visible range.
     ///
     /// # Safety
     /// As for [`Stretch::of`].
@@ -240,6 +253,7 @@ impl<E: Element> Stretch<E> {
         problem: &SoftmaxForward,
         scale: Scale<E::Accumulator>,
         held: &mut Held<E, VECTORS>,
+        full: bool,
     ) {
         if scale.prescales {
             unroll!(v in VECTORS => {
@@ -248,7 +262,7 @@ impl<E: Element> Stretch<E> {
             });
         }
         let (start, end) = self.visible;
-        if !self.is_all_visible::<VECTORS>() {
+        if !full && !self.is_all_visible::<VECTORS>() {
             unroll!(v in VECTORS => {
                 if !K::SKIPS || self.is_slab_visible(v) && !self.is_slab_all_visible(v) {
                     let column = self.column(v);
@@ -259,9 +273,9 @@ impl<E: Element> Stretch<E> {
             });
         }
         if K::BYTES && !self.bytes.is_null() {
-            self.hide_masked::<VECTORS, ALIGNED>(problem, scale, held);
+            self.hide_masked::<VECTORS, ALIGNED>(problem, scale, held, full);
         }
-        if !ALIGNED {
+        if !ALIGNED && !full {
             self.load_edges::<K, VECTORS>(problem, scale, held);
         }
     }
@@ -276,19 +290,20 @@ impl<E: Element> Stretch<E> {
         problem: &SoftmaxForward,
         scale: Scale<E::Accumulator>,
         held: &mut Held<E, VECTORS>,
+        full: bool,
     ) {
         let first = (self.bytes as usize).wrapping_sub(self.lead as usize);
         let aligned = ALIGNED || first.is_multiple_of(E::LANES);
-        let mut words = [0; VECTORS];
+        let mut words = [[0; 2]; VECTORS];
         unroll!(v in VECTORS => {
             let column = self.column(v);
             let bytes = self.bytes.wrapping_offset(column as isize);
-            let read = self.is_read::<ALIGNED>(column);
+            let read = full || self.is_read::<ALIGNED>(column);
             words[v] = mask::load_bytes::<E>(bytes, read, aligned);
         });
         unroll!(v in VECTORS => {
-            let hidden = mask::hidden_lanes(problem, words[v]);
-            held.vectors[v] = E::replace(held.vectors[v], hidden, scale.hidden);
+            let marks = mask::hidden_marks(problem, words[v]);
+            held.vectors[v] = E::replace_marked(held.vectors[v], marks, scale.hidden);
         });
     }
 

@@ -3,7 +3,7 @@
 use super::{
     mask::{self, MaskKind},
     problem::SoftmaxForward,
-    row::{Held, Stretch},
+    row::{Held, Stored, Stretch},
     scale::Scale,
 };
 use crate::{
@@ -159,8 +159,7 @@ impl<E: Element> Stretch<E> {
     }
 
     /// Stores the probabilities of what this thread holds: exponentials relative to `reference`,
-    /// times `factor`, over all columns of the stretch, which in the output begin at `y`; but for those
-    /// of [`Stretch::store_unseen`], if that has been.
+    /// times `factor`, in the columns of `stored`; in the output the stretch begins at `y`.
     ///
     /// # Safety
     /// As for [`Stretch::of`].
@@ -172,7 +171,7 @@ impl<E: Element> Stretch<E> {
         mut held: Held<E, VECTORS>,
         y: *mut E,
         (reference, factor): (E::Accumulator, E::Accumulator),
-        unseen_is_stored: bool,
+        stored: Stored,
     ) {
         let y_aligned = ALIGNED || self.is_on_grid(y);
         // The factor as an exponent, where its rounding does not show.
@@ -186,7 +185,9 @@ impl<E: Element> Stretch<E> {
         unroll!(v in VECTORS => {
             let column = self.column(v);
             let seen = !K::SKIPS || self.is_slab_visible(v);
-            if self.is_whole::<ALIGNED>(column) && (seen || !unseen_is_stored) {
+            let is_stored = stored == Stored::Full
+                || self.is_whole::<ALIGNED>(column) && (seen || stored == Stored::Whole);
+            if is_stored {
                 // What is invisible is 0, or NaN where the row is.
                 let mut lanes = E::splat(E::Accumulator::ZERO * factor);
                 if seen {
@@ -202,7 +203,7 @@ impl<E: Element> Stretch<E> {
                 store_vector::<E>(y.offset(column as isize), y_aligned, lanes);
             }
         });
-        if !ALIGNED {
+        if !ALIGNED && stored != Stored::Full {
             let edges = self.edge_columns();
             unroll!(i in 2 => {
                 let column = edges[i];
@@ -234,7 +235,7 @@ pub(super) fn max_lane<E: Element>(vector: E::Vector) -> E::Accumulator {
 #[inline(always)]
 pub(super) unsafe fn store_vector<E: Element>(to: *mut E, on_grid: bool, lanes: E::Lanes) {
     if on_grid {
-        global::store_streaming(to.cast::<E::Vector>(), E::pack(lanes));
+        global::store(to.cast::<E::Vector>(), E::pack(lanes));
     } else {
         unroll!(lane in E::LANES => {
             E::store(to.add(lane), E::narrow(lanes[lane]));

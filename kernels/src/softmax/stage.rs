@@ -47,19 +47,13 @@ impl Slots {
         shared::dynamic() + BARRIERS + 8 * slot
     }
 
-    /// One thread begins to fill the slots with the stretches along `walk` that meet `visible`:
-    /// `expect` returns the bytes of each, `copy` copies it to a slot, reporting to a barrier.
+    /// One thread begins to fill the slots with the stretches along `walk` that see anything: `copy`
+    /// begins to copy one to a slot, reporting to a barrier, and returns the bytes.
     ///
     /// # Safety
     /// All threads of the block must call together, once; shared memory holds the slots.
     #[inline(always)]
-    pub unsafe fn fill(
-        self,
-        mut walk: Walk,
-        visible: (i64, i64),
-        expect: impl Fn(Walk) -> u32,
-        copy: impl Fn(Walk, u32, u32),
-    ) {
+    pub unsafe fn fill(self, mut walk: Walk, copy: impl Fn(Walk, u32, u32) -> u32) {
         if thread_idx_x() == 0 {
             let mut slot = 0;
             while slot < self.count {
@@ -69,9 +63,10 @@ impl Slots {
             fence::proxy_async();
             slot = 0;
             while slot < self.count && walk.is_on_row() {
-                if walk.meets(visible.0, visible.1) {
-                    mbarrier::arrive_expect_tx(self.barrier(slot), expect(walk));
-                    copy(walk, self.at(slot), self.barrier(slot));
+                if walk.is_seen() {
+                    // The phase cannot end before this thread has arrived.
+                    let bytes = copy(walk, self.at(slot), self.barrier(slot));
+                    mbarrier::arrive_expect_tx(self.barrier(slot), bytes);
                     slot += 1;
                 }
                 walk = walk.next();

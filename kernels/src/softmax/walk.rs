@@ -13,15 +13,17 @@ pub struct Walk {
     step: i64,
     /// Columns of the row.
     columns: i64,
+    /// The first column that may be visible, and the one after the last.
+    visible: (i64, i64),
 }
 
 impl Walk {
     /// Of block `of.0` of the row's `of.1`, over `columns` columns, the first of which lies `lead`
-    /// columns behind the vector grid.
+    /// columns behind the vector grid; those of `visible` may be visible.
     #[inline(always)]
-    pub fn of(of: (u32, u32), length: i64, lead: i32, columns: i64) -> Self {
+    pub fn of(of: (u32, u32), length: i64, lead: i32, columns: i64, visible: (i64, i64)) -> Self {
         let (block, blocks) = (of.0 as i64, of.1 as i64);
-        Walk { grid: block * length - lead as i64, length, step: blocks * length, columns }
+        Walk { grid: block * length - lead as i64, length, step: blocks * length, columns, visible }
     }
 
     /// Is there a stretch left?
@@ -43,10 +45,16 @@ impl Walk {
         (if end < self.columns { end } else { self.columns }) - self.begin()
     }
 
-    /// Does any of the stretch lie within `start..end`?
+    /// May any of the stretch be visible?
     #[inline(always)]
-    pub fn meets(self, start: i64, end: i64) -> bool {
-        self.begin() < end && self.begin() + self.length() > start
+    pub fn is_seen(self) -> bool {
+        self.grid < self.visible.1 && self.grid + self.length > self.visible.0
+    }
+
+    /// Is the stretch of full length, and may all of it be visible?
+    #[inline(always)]
+    pub fn is_full(self) -> bool {
+        self.grid >= self.visible.0 && self.grid + self.length <= self.visible.1
     }
 
     /// The block's next stretch.

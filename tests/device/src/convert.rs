@@ -1,7 +1,7 @@
 //! Conversions to and from 16 bits. These kernels run in many blocks, and take the number of
 //! elements.
 
-use cuda_std::{convert, global, kernel, thread};
+use cuda_std::{bits, convert, global, kernel, thread};
 
 macro_rules! conversions {
     ($($kernel:ident, $arch:literal: |$x:ident: $From:ty| -> $To:ty $f:block)*) => {$(
@@ -33,6 +33,15 @@ conversions! {
     // The maxima of pairs of f16, and of pairs of bf16.
     maxima, "sm_80": |x: [u32; 2]| -> [u32; 2] {
         [convert::max_f16x2(x[0], x[1]), convert::max_bf16x2(x[0], x[1])]
+    }
+    // Bytes of a pair of words: picked from both; top bits spread over 16 bits, and over 32.
+    permute, "sm_70": |x: [u32; 2]| -> [u32; 4] {
+        [
+            bits::permute::<0x4172>(x[0], x[1]),
+            bits::permute::<0x9988>(x[0], x[1]),
+            bits::permute::<0xbbaa>(x[0], x[1]),
+            bits::permute::<0xeeee>(x[0], x[1]),
+        ]
     }
     // One value to f16 and bf16; packed with its negation.
     narrow_sm_70, "sm_70": |x: f32| -> [u32; 4] {

@@ -1,6 +1,8 @@
 //! Asynchronous copies to shared memory.
 
-use cuda_std::{bulk_copy, cp_async, fence, global, kernel, mbarrier, shared, thread};
+use cuda_std::{
+    bulk_copy, cache::Policy, cp_async, fence, global, kernel, mbarrier, shared, thread,
+};
 
 /// Each thread copies 16 bytes, 8 and 4, each in a group of its own and of which only the first
 /// `bytes_read` are read, and takes each back after the wait for its group.
@@ -65,7 +67,7 @@ pub unsafe fn bulk_copy_tile(from: *const [u32; 4], to: *mut [u32; 4], bytes: u3
             let mut begin = 0;
             while begin < 16 * threads {
                 let piece = from.cast::<u8>().add(begin as usize);
-                bulk_copy::load(values + begin, piece, bytes, barrier);
+                bulk_copy::load(values + begin, piece, bytes, barrier, Policy::evict_last());
                 begin += bytes;
             }
         }

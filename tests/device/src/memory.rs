@@ -36,8 +36,8 @@ memory! {
     memory_f64x2, conditional_f64x2: [f64; 2];
 }
 
-/// `to` has four elements for each thread: its own value by each kind of load and store of global
-/// memory, then its mirror image's by way of shared memory.
+/// `to` has three elements for each thread: its own value by each kind of load of global memory, then
+/// its mirror image's by way of shared memory.
 #[inline(always)]
 unsafe fn pass_on<T: Value>(from: *const T, to: *mut T) {
     let (i, last) = (thread::thread_idx_x(), thread::block_dim_x() - 1);
@@ -45,19 +45,17 @@ unsafe fn pass_on<T: Value>(from: *const T, to: *mut T) {
     // SAFETY: elements of the thread's own; shared memory of one value for each thread, ordered
     // by the block's barrier.
     unsafe {
-        let (from, to) = (from.add(i as usize), to.add(4 * i as usize));
+        let (from, to) = (from.add(i as usize), to.add(3 * i as usize));
         global::store(to, global::load(from));
-        global::store_streaming(to.add(1), global::load_cached(from));
-        global::store(to.add(2), global::load_streaming(from));
-        shared::store(address(i), global::load(to.add(2)));
+        global::store(to.add(1), global::load_cached(from));
+        shared::store(address(i), global::load(to.add(1)));
         thread::sync_threads();
-        global::store(to.add(3), shared::load::<T>(address(last - i)));
+        global::store(to.add(2), shared::load::<T>(address(last - i)));
     }
 }
 
-/// `to` has three elements for each thread: its own value by each kind of conditional load, or the
-/// one from `otherwise`, depending on the thread's bit in `some`; then one that is stored only for
-/// the threads that have none of the others.
+/// `to` has two elements for each thread: its own value by each kind of conditional load, or the one
+/// from `otherwise`, depending on the thread's bit in `some`.
 #[inline(always)]
 unsafe fn pass_on_some<T: Value>(from: *const T, otherwise: *const T, to: *mut T, some: u32) {
     let i = thread::thread_idx_x();
@@ -66,11 +64,7 @@ unsafe fn pass_on_some<T: Value>(from: *const T, otherwise: *const T, to: *mut T
     unsafe {
         let other = global::load_cached(otherwise.add(i));
         let from = if chosen { from.add(i) } else { core::ptr::null() };
-        let cached = global::load_cached_if(chosen, from, other);
-        let streamed = global::load_streaming_if(chosen, from, other);
-        global::store(to.add(3 * i), cached);
-        global::store(to.add(3 * i + 1), streamed);
-        let last = if chosen { core::ptr::null_mut() } else { to.add(3 * i + 2) };
-        global::store_streaming_if(!chosen, last, other);
+        global::store(to.add(2 * i), global::load_cached_if(chosen, from, other));
+        global::store(to.add(2 * i + 1), global::load_if(chosen, from, other));
     }
 }

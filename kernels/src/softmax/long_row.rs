@@ -1,0 +1,66 @@
+//! A row that is too long for registers: its threads walk over it in stretches.
+
+use super::{
+    mask::{MaskKind, RowMask},
+    problem::{RowOffsets, SoftmaxForward},
+    row::{Stretch, lead, x_of_row},
+    row_threads::RowThreads,
+    walk::Walk,
+};
+use crate::numbers::Element;
+use core::marker::PhantomData;
+use cuda_std::thread::{block_dim_x, thread_idx_x};
+
+/// A row, as one of its threads sees it. It is cut into stretches of VECTORS vectors a thread of a
+/// block. 64-bit columns between stretches, 32-bit within.
+pub struct LongRow<'a, E, T, const ALIGNED: bool> {
+    problem: &'a SoftmaxForward,
+    /// The thread's place among those of the row.
+    pub at: T,
+    offsets: RowOffsets,
+    /// What hides parts of the row.
+    pub mask: RowMask,
+    /// The block's stretches from the first on.
+    pub walk: Walk,
+    element: PhantomData<E>,
+}
+
+impl<'a, E: Element, T: RowThreads, const ALIGNED: bool> LongRow<'a, E, T, ALIGNED> {
+    /// The calling thread's row.
+    ///
+    /// # Safety
+    /// As for [`RowThreads::here`]; the problem's tensors must be valid for the row, and with
+    /// `ALIGNED` on the 16-byte grid.
+    #[inline(always)]
+    pub unsafe fn here<K: MaskKind, const VECTORS: usize>(problem: &'a SoftmaxForward) -> Self {
+        let at = T::here(problem);
+        let offsets = RowOffsets::of(problem, at.row());
+        let mask = RowMask::of::<K, E>(problem, &offsets);
+        let lead = if ALIGNED { 0 } else { lead(x_of_row::<E>(problem, &offsets)) };
+        let length = (block_dim_x() as usize * VECTORS * E::LANES) as i64;
+        let visible = (mask.start, mask.end);
+        let walk = Walk::of(at.block(), length, lead, problem.columns as i64, visible);
+        LongRow { problem, at, offsets, mask, walk, element: PhantomData }
+    }
+
+    /// The stretch that `walk` has come to.
+    ///
+    /// # Safety
+    /// The problem's tensors must be valid for the row.
+    #[inline(always)]
+    pub unsafe fn stretch(&self, walk: Walk) -> Stretch<E> {
+        let (begin, length) = (walk.begin(), walk.length());
+        let place = (thread_idx_x(), block_dim_x());
+        Stretch::of::<ALIGNED>(self.problem, &self.offsets, &self.mask, place, begin, length)
+    }
+
+    /// Does a row of a tensor that begins at `at` lie on the 16-byte grid where x's does?
+    ///
+    /// # Safety
+    /// The problem's x must be valid for the row.
+    #[inline(always)]
+    pub unsafe fn is_on_grid(&self, at: *const E) -> bool {
+        let distance = x_of_row::<E>(self.problem, &self.offsets).addr().wrapping_sub(at.addr());
+        ALIGNED || distance.is_multiple_of(16)
+    }
+}
