@@ -1,7 +1,7 @@
 //! Element types of tensors, and what they are computed in.
 
 use core::ops::{Add, Index, IndexMut, Mul, Sub};
-use cuda_std::{Value, bits, convert, global, hint, math, warp::Word};
+use cuda_std::{Value, bits, cache::Policy, convert, global, hint, math, warp::Word};
 use half::{bf16, f16};
 
 /// What a row is computed in: f32, or f64 for f64 tensors.
@@ -161,19 +161,23 @@ pub trait Element: Copy + 'static {
     fn widen(self) -> Self::Accumulator;
     /// Rounds to an element, to nearest even.
     fn narrow(value: Self::Accumulator) -> Self;
-    /// Puts `value` into the lanes whose bits are set in `lanes`.
-    fn replace(vector: Self::Vector, lanes: u32, value: Self::Accumulator) -> Self::Vector;
     /// The larger of each pair of lanes; a number rather than NaN.
     fn max(a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// Puts `value` into the lanes whose bytes have their top bit set, lane 0 in the lowest byte.
-    fn replace_marked(
-        vector: Self::Vector,
-        marks: [u32; 2],
-        value: Self::Accumulator,
-    ) -> Self::Vector;
+    fn replace(vector: Self::Vector, marks: [u32; 2], value: Self::Accumulator) -> Self::Vector;
     /// Lane 0 in the lowest byte.
     fn mask_words(bytes: Self::MaskBytes) -> [u32; 2];
 
+    /// Loads a vector of what streams through the kernel.
+    ///
+    /// # Safety
+    /// `from` must be valid for reads and aligned.
+    unsafe fn load_vector(from: *const Self::Vector) -> Self::Vector;
+    /// Loads a vector of what streams through the kernel where `condition` holds, else zeros.
+    ///
+    /// # Safety
+    /// As for [`Element::load_vector`], where `condition` holds.
+    unsafe fn load_vector_if(condition: bool, from: *const Self::Vector) -> Self::Vector;
     /// Loads one element.
     ///
     /// # Safety
@@ -234,17 +238,6 @@ macro_rules! sixteen_bits {
                 $T::from_bits(convert::$narrow(value))
             }
             #[inline(always)]
-            fn replace(mut vector: [u32; 4], lanes: u32, value: f32) -> [u32; 4] {
-                let pair = convert::$pack(value, value);
-                unroll!(i in 4 => {
-                    let low = if lanes >> (2 * i) & 1 != 0 { 0xffff } else { 0 };
-                    let high = if lanes >> (2 * i + 1) & 1 != 0 { 0xffff_0000 } else { 0 };
-                    let replaced: u32 = low | high;
-                    vector[i] = vector[i] & !replaced | pair & replaced;
-                });
-                vector
-            }
-            #[inline(always)]
             fn max(a: [u32; 4], b: [u32; 4]) -> [u32; 4] {
                 [
                     convert::$max(a[0], b[0]),
@@ -254,7 +247,7 @@ macro_rules! sixteen_bits {
                 ]
             }
             #[inline(always)]
-            fn replace_marked(vector: [u32; 4], marks: [u32; 2], value: f32) -> [u32; 4] {
+            fn replace(vector: [u32; 4], marks: [u32; 2], value: f32) -> [u32; 4] {
                 let pair = convert::$pack(value, value);
                 let [low, high] = marks;
                 let replaced = [
@@ -272,6 +265,17 @@ macro_rules! sixteen_bits {
             #[inline(always)]
             fn mask_words(words: [u32; 2]) -> [u32; 2] {
                 words
+            }
+            // Kernels of 16-bit elements are compiled for sm_80, where the cache takes hints.
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn load_vector(from: *const [u32; 4]) -> [u32; 4] {
+                global::load_by(from, Policy::evict_last())
+            }
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn load_vector_if(condition: bool, from: *const [u32; 4]) -> [u32; 4] {
+                global::load_by_if(condition, from, Policy::evict_last(), [0; 4])
             }
             #[inline(always)]
             #[track_caller]
@@ -324,15 +328,6 @@ macro_rules! full_width {
                 value
             }
             #[inline(always)]
-            fn replace(mut vector: [$T; $lanes], lanes: u32, value: $T) -> [$T; $lanes] {
-                unroll!(lane in $lanes => {
-                    if lanes >> lane & 1 != 0 {
-                        vector[lane] = value;
-                    }
-                });
-                vector
-            }
-            #[inline(always)]
             fn max(mut a: [$T; $lanes], b: [$T; $lanes]) -> [$T; $lanes] {
                 unroll!(lane in $lanes => {
                     a[lane] = $T::max(a[lane], b[lane]);
@@ -340,7 +335,7 @@ macro_rules! full_width {
                 a
             }
             #[inline(always)]
-            fn replace_marked(mut vector: [$T; $lanes], marks: [u32; 2], value: $T) -> [$T; $lanes] {
+            fn replace(mut vector: [$T; $lanes], marks: [u32; 2], value: $T) -> [$T; $lanes] {
                 unroll!(lane in $lanes => {
                     if marks[0] >> (8 * lane + 7) & 1 != 0 {
                         vector[lane] = value;
@@ -351,6 +346,19 @@ macro_rules! full_width {
             #[inline(always)]
             fn mask_words(bytes: $MaskBytes) -> [u32; 2] {
                 [bytes as u32, 0]
+            }
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn load_vector(from: *const [$T; $lanes]) -> [$T; $lanes] {
+                global::load(from)
+            }
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn load_vector_if(
+                condition: bool,
+                from: *const [$T; $lanes],
+            ) -> [$T; $lanes] {
+                global::load_if(condition, from, [0.0; $lanes])
             }
             #[inline(always)]
             #[track_caller]

@@ -82,12 +82,11 @@ impl Launch {
     /// The problem with the pointers of `call`.
     fn rows(&self, call: &Call) -> SoftmaxForward {
         let at = |raw: Option<RawTensor>, operand: Operand| self.address(raw, operand);
-        let lse = |raw: RawTensor| raw.pointer + self.slice.first_row * raw.dtype.size() as u64;
         let mask = call.masks_read();
         SoftmaxForward {
             x: at(Some(call.source), Operand::Source) as *const _,
             y: at(Some(call.output), Operand::Output) as *mut _,
-            lse: call.lse.map_or(0, lse) as *mut _,
+            lse: at(call.lse, Operand::Lse) as *mut _,
             scale_pointer: call.scale.map_or(0, |raw| raw.pointer) as *const _,
             bytes: at(mask.bytes.map(|(raw, _)| raw), Operand::Bytes) as *const _,
             additive: at(mask.additive, Operand::Additive) as *const _,

@@ -107,7 +107,12 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
             Error::NoEligibleTile { operation: operation.name(), tried: tried.join("; ") }
         })?;
     let Candidate { tile, entry } = candidate;
-    let merged = rows::merge(&dimensions, options.has_diagonal());
+    // A diagonal wants the query dimension first.
+    let ordered = match options.has_diagonal() {
+        true => dimensions,
+        false => rows::neighbours_share_masks(dimensions),
+    };
+    let merged = rows::merge(&ordered, options.has_diagonal());
     // Rows without columns have nothing but their lse.
     let is_empty = demand.rows == 0 || demand.columns == 0 && call.lse.is_none();
     let slices = if is_empty { Vec::new() } else { rows::slices(&merged, MAX_ROWS) };
@@ -180,6 +185,7 @@ fn row_dimensions(call: &Call, masks: &Masks) -> Vec<RowDimension> {
         strides[Operand::Lengths as usize] = stride(&masks.lengths, dim);
         strides[Operand::BankIndex as usize] = stride(&masks.bank_index, dim);
         strides[Operand::Gradient as usize] = stride(&call.gradient, dim);
+        strides[Operand::Lse as usize] = stride(&call.lse, dim);
         RowDimension { size: call.source.shape[dim] as u64, strides }
     };
     (0..leading).rev().map(dimension).collect()
@@ -223,6 +229,7 @@ fn template(key: &PlanKey, masks: &Masks, dimensions: &[RowDimension], cut: Cut)
             additive: from.strides[Operand::Additive as usize],
             lengths: from.strides[Operand::Lengths as usize],
             bank_index: from.strides[Operand::BankIndex as usize],
+            lse: from.strides[Operand::Lse as usize],
         };
     }
     problem
@@ -247,4 +254,5 @@ const EMPTY_DIMENSION: problem::RowDimension = problem::RowDimension {
     additive: 0,
     lengths: 0,
     bank_index: 0,
+    lse: 0,
 };

@@ -11,10 +11,11 @@ pub(super) enum Operand {
     Lengths,
     BankIndex,
     Gradient,
+    Lse,
 }
 
 /// How many they are.
-pub(super) const OPERANDS: usize = 7;
+pub(super) const OPERANDS: usize = 8;
 
 /// Rows of one launch, at most: row numbers are 32 bits wide, and a
 /// cluster takes several blocks for each.
@@ -25,6 +26,19 @@ pub(super) const MAX_ROWS: u64 = 1 << 26;
 pub(super) struct RowDimension {
     pub size: u64,
     pub strides: [i64; OPERANDS],
+}
+
+/// Lets rows that share their element masks be neighbours, so that a mask is read from memory once
+/// and from then on found in the GPU's caches, whatever their size.
+pub(super) fn neighbours_share_masks(dimensions: Vec<RowDimension>) -> Vec<RowDimension> {
+    let shares = |dimension: &RowDimension| {
+        [Operand::Bytes, Operand::Additive]
+            .iter()
+            .all(|&mask| dimension.strides[mask as usize] == 0)
+    };
+    let (mut sharing, others): (Vec<_>, Vec<_>) = dimensions.into_iter().partition(shares);
+    sharing.extend(others);
+    sharing
 }
 
 /// Drops dimensions of size 1 and merges neighbours that are one to every operand. Dimensions are
@@ -63,8 +77,6 @@ pub(super) struct Slice {
     pub sizes: Vec<u32>,
     /// The index in the innermost dimension of the first row.
     pub first_query: u64,
-    /// The number of the first row among all.
-    pub first_row: u64,
     /// Where each operand begins, in elements.
     pub offsets: [i64; OPERANDS],
 }
@@ -82,7 +94,7 @@ pub(super) fn slices(dimensions: &[RowDimension], limit: u64) -> Vec<Slice> {
     let Some(chunked) = dimensions.get(cut) else {
         let rows = inner as u32;
         let offsets = [0; OPERANDS];
-        return vec![Slice { rows, sizes: whole, first_query: 0, first_row: 0, offsets }];
+        return vec![Slice { rows, sizes: whole, first_query: 0, offsets }];
     };
     let outer = &dimensions[cut + 1..];
     let outer_count: u64 = outer.iter().map(|d| d.size).product();
@@ -106,7 +118,6 @@ pub(super) fn slices(dimensions: &[RowDimension], limit: u64) -> Vec<Slice> {
                 rows: (inner * size) as u32,
                 sizes,
                 first_query: if cut == 0 { begin } else { 0 },
-                first_row: (index * chunked.size + begin) * inner,
                 offsets,
             });
             begin += size;
@@ -147,7 +158,6 @@ mod tests {
     fn launched(dimensions: &[RowDimension], limit: u64) -> Vec<[i64; OPERANDS]> {
         let mut all = Vec::new();
         for slice in slices(dimensions, limit) {
-            assert_eq!(slice.first_row, all.len() as u64);
             assert_eq!(u64::from(slice.rows), slice.sizes.iter().map(|&s| u64::from(s)).product());
             let part: Vec<_> = dimensions
                 .iter()
@@ -197,12 +207,28 @@ mod tests {
     #[test]
     fn contiguous_dimensions_become_one() {
         let dimensions = [4u64, 3, 2].iter().scan(10i64, |stride, &size| {
-            let strides = [*stride, *stride, 0, 0, 0, 0, *stride];
+            let strides = [*stride, *stride, 0, 0, 0, 0, *stride, 0];
             *stride *= size as i64;
             Some(RowDimension { size, strides })
         });
         let merged = merge(&dimensions.collect::<Vec<_>>(), false);
-        assert_eq!(merged, [RowDimension { size: 24, strides: [10, 10, 0, 0, 0, 0, 10] }]);
+        assert_eq!(merged, [RowDimension { size: 24, strides: [10, 10, 0, 0, 0, 0, 10, 0] }]);
+    }
+
+    #[test]
+    fn rows_that_share_a_mask_are_neighbours() {
+        let [heads, queries, batch] = [(8, 0), (64, 64), (2, 4096)].map(|(size, bytes)| {
+            let mut strides = [size as i64; OPERANDS];
+            strides[Operand::Bytes as usize] = bytes;
+            strides[Operand::Additive as usize] = 0;
+            strides[Operand::BankIndex as usize] = 0;
+            RowDimension { size, strides }
+        });
+        let ordered = neighbours_share_masks(vec![queries, heads, batch]);
+        assert_eq!(ordered, [heads, queries, batch]);
+        let mut of_bank = heads;
+        of_bank.strides[Operand::BankIndex as usize] = 1;
+        assert_eq!(neighbours_share_masks(vec![queries, of_bank]), [queries, of_bank]);
     }
 
     #[test]
@@ -216,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_query_dimension_longer_than_a_launch_keeps_its_indices() {
-        let strides = [7, 7, 0, 0, 0, 0, 0];
+        let strides = [7, 7, 0, 0, 0, 0, 0, 1];
         let cut = slices(&[RowDimension { size: 10, strides }], 4);
         let firsts: Vec<_> = cut.iter().map(|s| (s.first_query, s.rows, s.offsets[0])).collect();
         assert_eq!(firsts, [(0, 4, 0), (4, 4, 28), (8, 2, 56)]);

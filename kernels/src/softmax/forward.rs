@@ -15,7 +15,7 @@
 
 use super::{
     mask::{MaskKind, RowMask},
-    problem::{RowOffsets, SoftmaxForward, output_offset},
+    problem::{RowOffsets, SoftmaxForward, output_offset, row_offset},
     row::{Stored, Stretch},
     row_threads::RowThreads,
     scale::Scale,
@@ -24,7 +24,7 @@ use crate::{
     numbers::{Accumulator, Element},
     reduction::{Part, Statistics},
 };
-use cuda_std::global;
+use cuda_std::{global, hint};
 
 /// The kernel's body; [`super::entries`] has its instances.
 ///
@@ -118,5 +118,6 @@ pub unsafe fn store_lse<A: Accumulator>(
     } else {
         of_row.reference() * (scale.coefficient * A::LN_BASE) + of_row.sum.log_base() * A::LN_BASE
     };
-    global::store(problem.lse.cast::<A>().add(row as usize), lse);
+    let offset = row_offset(problem, hint::opaque(row), |i| problem.dimensions[i].lse);
+    global::store(problem.lse.cast::<A>().offset(offset as isize), lse);
 }

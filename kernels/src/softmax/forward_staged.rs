@@ -51,7 +51,9 @@ pub unsafe fn forward_staged<
     let slots = Slots::of(problem, block_dim_x() * 16 * VECTORS as u32);
     slots.fill(row.walk, |walk, to, barrier| {
         let stretch = row.stretch(walk);
-        stretch.copy(stretch.x_at(0), to, barrier)
+        let bytes = stretch.copy(stretch.x_at(0), to, barrier);
+        stretch.prefetch_bytes::<K>();
+        bytes
     });
 
     let y = problem.y.cast::<E>().offset(output_offset(problem, row.at.row()) as isize);

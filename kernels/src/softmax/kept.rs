@@ -3,7 +3,7 @@
 use super::{
     mask::MaskKind,
     problem::SoftmaxForward,
-    row::{Held, Stretch},
+    row::{ALL, Held, Stretch},
     scale::Scale,
 };
 use crate::numbers::{Accumulator, Element};
@@ -27,6 +27,21 @@ impl<E: Element> Stretch<E> {
             bulk_copy::load(to, from, bytes, barrier, Policy::evict_last());
         }
         bytes
+    }
+
+    /// Begins to bring the byte mask of the vectors that may be visible into the L2 cache.
+    ///
+    /// # Safety
+    /// As for [`Stretch::of`].
+    #[inline(always)]
+    pub unsafe fn prefetch_bytes<K: MaskKind>(&self) {
+        let (first, columns) = self.range_read();
+        if K::BYTES && !self.bytes.is_null() && columns > 0 {
+            let begin = self.bytes.wrapping_offset(first as isize);
+            let into = begin.addr() % 16;
+            let bytes = (into as u32 + columns as u32).next_multiple_of(16);
+            bulk_copy::prefetch(begin.wrapping_sub(into), bytes);
+        }
     }
 
     /// [`Stretch::load`] from shared memory at `at`, where [`Stretch::copy`] has put the vectors;
@@ -103,7 +118,7 @@ impl<E: Element> Stretch<E> {
         at: u32,
         full: bool,
     ) -> Held<E, VECTORS> {
-        let hidden = E::replace(E::ZERO_VECTOR, !0, scale.hidden);
+        let hidden = E::replace(E::ZERO_VECTOR, ALL, scale.hidden);
         let vectors = self.take_vectors::<VECTORS, ALIGNED>(at, hidden, full);
         Held { vectors, edges: [scale.hidden; 2] }
     }

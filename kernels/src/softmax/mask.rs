@@ -177,13 +177,10 @@ unsafe fn visible_range(problem: &SoftmaxForward, offsets: &RowOffsets) -> (i64,
 }
 
 /// `Ord::clamp` without its panic.
-trait ClampTo {
-    fn clamp_to(self, low: Self, high: Self) -> Self;
-}
-
-impl ClampTo for i64 {
+pub(super) trait ClampTo: Copy + PartialOrd {
+    /// `low` where smaller, `high` where larger.
     #[inline(always)]
-    fn clamp_to(self, low: i64, high: i64) -> i64 {
+    fn clamp_to(self, low: Self, high: Self) -> Self {
         if self > high {
             high
         } else if self < low {
@@ -193,6 +190,9 @@ impl ClampTo for i64 {
         }
     }
 }
+
+impl ClampTo for i32 {}
+impl ClampTo for i64 {}
 
 /// Does this byte mask its column?
 #[inline(always)]

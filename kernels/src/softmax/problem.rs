@@ -55,13 +55,15 @@ pub struct RowDimension {
     pub lengths: i64,
     /// Of the mask bank's index.
     pub bank_index: i64,
+    /// Of the log-sum-exp.
+    pub lse: i64,
 }
 
 /// A forward problem, passed to the kernel by value. Pointers that are null stand for what the
 /// problem does not have.
 ///
-/// Rows are numbered by their position in the leading dimensions, the innermost (`dimensions[0]`)
-/// fastest; with a causal mask or a window that one is the query dimension.
+/// Rows are numbered by their position in `dimensions`, the first fastest; with a causal mask or a
+/// window that one is the query dimension.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct SoftmaxForward {
@@ -69,7 +71,7 @@ pub struct SoftmaxForward {
     pub x: *const c_void,
     /// Probabilities, of the same type; the last dimension's stride is 1.
     pub y: *mut c_void,
-    /// Log-sum-exp of each row, contiguous by row number: f32, or f64 for f64 tensors.
+    /// Log-sum-exp of each row: f32, or f64 for f64 tensors.
     pub lse: *mut c_void,
     /// The scale in device memory: f32, or f64 for f64 tensors. Null: `scale` counts.
     pub scale_pointer: *const c_void,
@@ -112,7 +114,7 @@ pub struct SoftmaxForward {
     pub rank: u32,
     /// Stretches of a row that a block keeps in shared memory, where a kernel does.
     pub slots: u32,
-    /// The dimensions that rows are counted in, innermost first.
+    /// The dimensions that rows are counted in, that of neighbouring rows first.
     pub dimensions: [RowDimension; MAX_ROW_DIMENSIONS],
 }
 

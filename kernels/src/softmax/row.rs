@@ -6,12 +6,11 @@
 //! by one, by the row's first threads.
 
 use super::{
-    mask::{self, MaskKind, RowMask},
+    mask::{self, ClampTo, MaskKind, RowMask},
     problem::{RowOffsets, SoftmaxForward},
     scale::Scale,
 };
 use crate::numbers::Element;
-use cuda_std::global;
 
 /// A row, or a stretch of it that one pass over the registers covers. Columns count from the
 /// stretch's first.
@@ -229,13 +228,13 @@ impl<E: Element> Stretch<E> {
         // visible: then nothing needs to be asked of each.
         if self.is_all_visible::<VECTORS>() {
             unroll!(v in VECTORS => {
-                vectors[v] = global::load(vector_at(self.column(v)));
+                vectors[v] = E::load_vector(vector_at(self.column(v)));
             });
         } else {
             unroll!(v in VECTORS => {
                 let column = self.column(v);
                 let read = self.is_read::<ALIGNED>(column);
-                vectors[v] = global::load_if(read, vector_at(column), E::ZERO_VECTOR);
+                vectors[v] = E::load_vector_if(read, vector_at(column));
             });
         }
         vectors
@@ -267,7 +266,7 @@ impl<E: Element> Stretch<E> {
                 if !K::SKIPS || self.is_slab_visible(v) && !self.is_slab_all_visible(v) {
                     let column = self.column(v);
                     let whole = self.is_whole::<ALIGNED>(column);
-                    let hidden = if whole { outside::<E>(column, start, end) } else { !0 };
+                    let hidden = if whole { outside(column, start, end) } else { ALL };
                     held.vectors[v] = E::replace(held.vectors[v], hidden, scale.hidden);
                 }
             });
@@ -303,7 +302,7 @@ impl<E: Element> Stretch<E> {
         });
         unroll!(v in VECTORS => {
             let marks = mask::hidden_marks(problem, words[v]);
-            held.vectors[v] = E::replace_marked(held.vectors[v], marks, scale.hidden);
+            held.vectors[v] = E::replace(held.vectors[v], marks, scale.hidden);
         });
     }
 
@@ -355,19 +354,19 @@ pub(super) fn scaled<E: Element>(mut lanes: E::Lanes, factor: E::Accumulator) ->
     lanes
 }
 
-/// The lanes of the vector at `column` that lie outside of `start..end`, a bit each.
+/// The mark of every lane.
+pub(super) const ALL: [u32; 2] = [!0; 2];
+
+/// Marks the lanes of the vector at `column` that lie outside of `start..end`: their bytes, lane 0
+/// lowest.
 #[inline(always)]
-pub(super) fn outside<E: Element>(column: i32, start: i32, end: i32) -> u32 {
-    let lanes = E::LANES as i32;
-    let clamped = |n: i32| {
-        if n < 0 {
-            0
-        } else if n > lanes {
-            lanes as u32
-        } else {
-            n as u32
-        }
+pub(super) fn outside(column: i32, start: i32, end: i32) -> [u32; 2] {
+    // The four columns from `first` on.
+    let word = |first: i32| {
+        // Bits of the lanes that lie below a column.
+        let below = |column: i32| 8 * (column - first).clamp_to(0, 4) as u32;
+        let from = |column: i32| (u64::MAX << below(column)) as u32;
+        !from(start) | from(end)
     };
-    let (before, until) = (clamped(start - column), clamped(end - column));
-    ((1 << before) - 1) | !((1 << until) - 1)
+    [word(column), word(column + 4)]
 }
