@@ -1,7 +1,7 @@
 //! Element types of tensors, and what they are computed in.
 
 use core::ops::{Add, Index, IndexMut, Mul, Sub};
-use cuda_std::{Value, bits, cache::Policy, convert, global, hint, math, warp::Word};
+use cuda_std::{Value, bits, convert, global, hint, math, warp::Word};
 use half::{bf16, f16};
 
 /// What a row is computed in: f32, or f64 for f64 tensors.
@@ -168,16 +168,6 @@ pub trait Element: Copy + 'static {
     /// Lane 0 in the lowest byte.
     fn mask_words(bytes: Self::MaskBytes) -> [u32; 2];
 
-    /// Loads a vector of what streams through the kernel.
-    ///
-    /// # Safety
-    /// `from` must be valid for reads and aligned.
-    unsafe fn load_vector(from: *const Self::Vector) -> Self::Vector;
-    /// Loads a vector of what streams through the kernel where `condition` holds, else zeros.
-    ///
-    /// # Safety
-    /// As for [`Element::load_vector`], where `condition` holds.
-    unsafe fn load_vector_if(condition: bool, from: *const Self::Vector) -> Self::Vector;
     /// Loads one element.
     ///
     /// # Safety
@@ -266,17 +256,6 @@ macro_rules! sixteen_bits {
             fn mask_words(words: [u32; 2]) -> [u32; 2] {
                 words
             }
-            // Kernels of 16-bit elements are compiled for sm_80, where the cache takes hints.
-            #[inline(always)]
-            #[track_caller]
-            unsafe fn load_vector(from: *const [u32; 4]) -> [u32; 4] {
-                global::load_by(from, Policy::evict_last())
-            }
-            #[inline(always)]
-            #[track_caller]
-            unsafe fn load_vector_if(condition: bool, from: *const [u32; 4]) -> [u32; 4] {
-                global::load_by_if(condition, from, Policy::evict_last(), [0; 4])
-            }
             #[inline(always)]
             #[track_caller]
             unsafe fn load(from: *const Self) -> Self {
@@ -346,19 +325,6 @@ macro_rules! full_width {
             #[inline(always)]
             fn mask_words(bytes: $MaskBytes) -> [u32; 2] {
                 [bytes as u32, 0]
-            }
-            #[inline(always)]
-            #[track_caller]
-            unsafe fn load_vector(from: *const [$T; $lanes]) -> [$T; $lanes] {
-                global::load(from)
-            }
-            #[inline(always)]
-            #[track_caller]
-            unsafe fn load_vector_if(
-                condition: bool,
-                from: *const [$T; $lanes],
-            ) -> [$T; $lanes] {
-                global::load_if(condition, from, [0.0; $lanes])
             }
             #[inline(always)]
             #[track_caller]

@@ -1,6 +1,6 @@
 //! Loads and stores of each type.
 
-use super::harness::{Buffer, Random, assert_same_bits, conformance, conformance_from, launch};
+use super::harness::{Buffer, Random, assert_same_bits, conformance, launch};
 use conformance_kernels::memory::*;
 use cuda_std::Value;
 use fused_attention::{Kernel, LaunchConfig};
@@ -78,28 +78,4 @@ fn conditions_hold_for_each_thread() {
     check_some(&conditional_f32x4);
     check_some(&conditional_u64x2);
     check_some(&conditional_f64x2);
-}
-
-#[test]
-fn policies_of_the_cache_change_no_value() {
-    conformance_from((8, 0), |device| {
-        const THREADS: usize = 64;
-        let mut random = Random(32);
-        let [values, otherwise]: [Vec<[u32; 4]>; 2] =
-            std::array::from_fn(|_| random.values(THREADS));
-        for some in [0x8000_0f35, 0, u32::MAX] {
-            let [from, other] = [&values, &otherwise].map(|values| Buffer::new(device, values));
-            let to = Buffer::empty(device, 2 * THREADS);
-            let args = (from.pointer(), other.pointer(), to.pointer_mut(), some);
-            let config = LaunchConfig::new(1, THREADS as u32);
-            // SAFETY: two elements for each thread.
-            unsafe { launch(device, &loaded_by_policy, config, args) };
-            let expected = (0..THREADS).flat_map(|i| match some >> (i % 32) & 1 {
-                1 => [values[i]; 2],
-                _ => [values[i], otherwise[i]],
-            });
-            let expected: Vec<[u32; 4]> = expected.collect();
-            assert_same_bits(&to.to_vec(), &expected, "loaded_by_policy");
-        }
-    });
 }

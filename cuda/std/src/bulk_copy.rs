@@ -31,21 +31,3 @@ pub unsafe fn load(to: u32, from: *const u8, bytes: u32, mbarrier: u32, policy: 
         },
     }
 }
-
-/// Begins to bring `bytes` bytes into the L2 cache, for loads to come.
-///
-/// # Safety
-/// `from` is aligned to 16, and `bytes` is a positive multiple of 16. `from` is valid for so many
-/// bytes of global memory, but for up to 15 at either end.
-#[inline(always)]
-pub unsafe fn prefetch(from: *const u8, bytes: u32) {
-    dual! {
-        ptx: core::arch::asm!(
-            "cp.async.bulk.prefetch.L2.global [{}], {};",
-            in(reg64) from, in(reg32) bytes, options(nostack, readonly),
-        ),
-        emulator: {
-            let _ = (from, bytes);
-        },
-    }
-}

@@ -4,7 +4,7 @@
 //! (`L1::no_allocate`, `cs`) make the L2 cache evict it first, which on an H200 costs streaming
 //! kernels 2 to 5 % of a copy's speed.
 
-use crate::{Value, cache::Policy};
+use crate::Value;
 
 /// Loads what the kernel may itself have written.
 ///
@@ -63,43 +63,5 @@ pub unsafe fn load_if<T: Value>(condition: bool, from: *const T, otherwise: T) -
     dual! {
         ptx: T::load_global_if(condition, from, otherwise),
         emulator: if condition { cuda_emulator::global::load(from) } else { otherwise },
-    }
-}
-
-/// [`load`], after which the L2 cache treats the line by `policy`. From sm_80.
-///
-/// # Safety
-/// As for [`load`].
-#[inline(always)]
-#[track_caller]
-pub unsafe fn load_by<T: Value>(from: *const T, policy: Policy) -> T {
-    dual! {
-        ptx: T::load_global_by(from, policy.operand()),
-        emulator: {
-            let _ = policy;
-            cuda_emulator::global::load(from)
-        },
-    }
-}
-
-/// [`load_by`] where `condition` holds, else `otherwise`; without a branch, so that several of them
-/// are under way at once. From sm_80.
-///
-/// # Safety
-/// As for [`load`], where `condition` holds.
-#[inline(always)]
-#[track_caller]
-pub unsafe fn load_by_if<T: Value>(
-    condition: bool,
-    from: *const T,
-    policy: Policy,
-    otherwise: T,
-) -> T {
-    dual! {
-        ptx: T::load_global_by_if(condition, from, policy.operand(), otherwise),
-        emulator: {
-            let _ = policy;
-            if condition { cuda_emulator::global::load(from) } else { otherwise }
-        },
     }
 }

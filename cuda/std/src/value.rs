@@ -28,13 +28,6 @@ pub(crate) mod access {
         unsafe fn store_global(addr: *mut Self, value: Self);
         unsafe fn load_global_if(condition: bool, addr: *const Self, value: Self) -> Self;
         unsafe fn load_global_nc_if(condition: bool, addr: *const Self, value: Self) -> Self;
-        unsafe fn load_global_by(addr: *const Self, policy: u64) -> Self;
-        unsafe fn load_global_by_if(
-            condition: bool,
-            addr: *const Self,
-            policy: u64,
-            value: Self,
-        ) -> Self;
     }
 }
 
@@ -42,7 +35,7 @@ pub(crate) mod access {
 #[cfg(target_arch = "nvptx64")]
 macro_rules! load {
     (
-        $code:expr, $addr:ident in $addr_class:ident $(by $policy:ident)?,
+        $code:expr, $addr:ident in $addr_class:ident,
         options($($option:ident),+), $Part:ty, $class:ident, [$($part:ident)+], $value:expr
     ) => {{
         $(let $part: $Part;)+
@@ -52,7 +45,6 @@ macro_rules! load {
                 $code,
                 $($part = out($class) $part,)+
                 addr = in($addr_class) $addr,
-                $($policy = in(reg64) $policy,)?
                 options($($option),+),
             )
         }
@@ -81,7 +73,7 @@ macro_rules! store {
 #[cfg(target_arch = "nvptx64")]
 macro_rules! load_if {
     (
-        $code:expr, $condition:ident, $addr:ident $(by $policy:ident)?,
+        $code:expr, $condition:ident, $addr:ident,
         options($($option:ident),+), $class:ident, [$($part:ident)+], $value:expr, $parts:expr
     ) => {{
         let ($(mut $part,)+) = $parts;
@@ -94,7 +86,6 @@ macro_rules! load_if {
                 $($part = inout($class) $part,)+
                 condition = in(reg32) $condition as u32,
                 addr = in(reg64) $addr,
-                $($policy = in(reg64) $policy,)?
                 options($($option),+),
             )
         }
@@ -138,27 +129,6 @@ macro_rules! access {
                 )
             }
         )*
-        #[inline(always)]
-        unsafe fn load_global_by(addr: *const Self, policy: u64) -> Self {
-            load!(
-                concat!("ld.global.L2::cache_hint.", $kind, " ", $registers, ", [{addr}], {policy};"),
-                addr in reg64 by policy, options(readonly, nostack), $Part, $class, $parts, $from
-            )
-        }
-        #[inline(always)]
-        unsafe fn load_global_by_if(
-            condition: bool,
-            addr: *const Self,
-            policy: u64,
-            $pattern: Self,
-        ) -> Self {
-            load_if!(
-                concat!(
-                    "@p ld.global.L2::cache_hint.", $kind, " ", $registers, ", [{addr}], {policy};"
-                ),
-                condition, addr by policy, options(readonly, nostack), $class, $parts, $from, $to
-            )
-        }
     };
 }
 

@@ -65,8 +65,9 @@ pub unsafe fn backward_staged<
             slots.wait(slot);
             let (stretch, from) = (row.stretch(walk), gradient_of(walk));
             let (at, gradient_at) = (slots.at(slot), gradient_at(slot));
-            let held =
-                stretch.take::<InStretches<S::Mask>, VECTORS, ALIGNED>(rows, scale, at, true);
+            let bytes = stretch.load_bytes::<S::Mask, VECTORS, ALIGNED>(true);
+            let held = stretch
+                .take::<InStretches<S::Mask>, VECTORS, ALIGNED>(rows, scale, at, bytes, true);
             let gradient = stretch.take_gradient::<VECTORS, ALIGNED>(from, gradient_at, true);
             of_lane = stretch.accumulate_gradient::<S, InStretches<S::Mask>, VECTORS, ALIGNED>(
                 rows, scale, &held, &gradient, of_lane,
@@ -80,8 +81,10 @@ pub unsafe fn backward_staged<
             let (stretch, from) = (row.stretch(walk), gradient_of(walk));
             let held = if slots.keeps(slot) {
                 slots.wait(slot);
-                let at = slots.at(slot);
-                stretch.take::<InStretches<S::Mask>, VECTORS, ALIGNED>(rows, scale, at, false)
+                let (at, bytes) =
+                    (slots.at(slot), stretch.load_bytes::<S::Mask, VECTORS, ALIGNED>(false));
+                stretch
+                    .take::<InStretches<S::Mask>, VECTORS, ALIGNED>(rows, scale, at, bytes, false)
             } else {
                 stretch.load::<InStretches<S::Mask>, VECTORS, ALIGNED>(rows, scale)
             };

@@ -51,9 +51,7 @@ pub unsafe fn forward_staged<
     let slots = Slots::of(problem, block_dim_x() * 16 * VECTORS as u32);
     slots.fill(row.walk, |walk, to, barrier| {
         let stretch = row.stretch(walk);
-        let bytes = stretch.copy(stretch.x_at(0), to, barrier);
-        stretch.prefetch_bytes::<K>();
-        bytes
+        stretch.copy(stretch.x_at(0), to, barrier)
     });
 
     let y = problem.y.cast::<E>().offset(output_offset(problem, row.at.row()) as isize);
@@ -62,12 +60,17 @@ pub unsafe fn forward_staged<
     let (mut walk, mut slot) = (row.walk, 0);
     let mut of_lane = Statistics::<E::Accumulator>::EMPTY;
     loop {
+        let mut bytes = row.bytes_of_full::<K, VECTORS>(walk);
         while walk.is_full() && slots.keeps(slot) {
+            // Masks come from memory: they are on their way while those before are at work.
+            let bytes_ahead = row.bytes_of_full::<K, VECTORS>(walk.next());
             slots.wait(slot);
             let (stretch, at) = (row.stretch(walk), slots.at(slot));
-            let held = stretch.take::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, at, true);
+            let held =
+                stretch.take::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, at, bytes, true);
             of_lane = stretch
                 .accumulate::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, &held, of_lane);
+            bytes = bytes_ahead;
             (walk, slot) = (walk.next(), slot + 1);
         }
         if !walk.is_on_row() {
@@ -76,13 +79,10 @@ pub unsafe fn forward_staged<
         let stretch = row.stretch(walk);
         if walk.is_seen() {
             let held = if slots.keeps(slot) {
+                let bytes = stretch.load_bytes::<K, VECTORS, ALIGNED>(false);
                 slots.wait(slot);
-                stretch.take::<InStretches<K>, VECTORS, ALIGNED>(
-                    problem,
-                    scale,
-                    slots.at(slot),
-                    false,
-                )
+                let at = slots.at(slot);
+                stretch.take::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, at, bytes, false)
             } else {
                 stretch.load::<InStretches<K>, VECTORS, ALIGNED>(problem, scale)
             };

@@ -151,7 +151,7 @@ impl<E: Element> Stretch<E> {
             edges: self.load_gradient_edges::<ALIGNED>(from),
         };
         if ALIGNED || on_grid {
-            held.vectors = self.load_vectors::<VECTORS, ALIGNED>(from);
+            held.vectors = self.load_vectors::<VECTORS, ALIGNED>(from, E::ZERO_VECTOR);
         } else {
             unroll!(v in VECTORS => {
                 let column = self.column(v);
@@ -328,9 +328,9 @@ impl<E: Element> Stretch<E> {
                 });
                 // What is invisible is 0 even where the row is NaN.
                 if !full && (column < start || column + E::LANES as i32 > end) {
-                    let hidden = outside(column, start, end);
+                    let hidden = outside::<E>(column, start, end);
                     unroll!(lane in E::LANES => {
-                        if hidden[lane / 4] >> (8 * (lane % 4)) & 1 != 0 {
+                        if hidden >> lane & 1 != 0 {
                             lanes[lane] = E::Accumulator::ZERO;
                         }
                     });

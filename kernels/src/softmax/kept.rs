@@ -3,7 +3,7 @@
 use super::{
     mask::MaskKind,
     problem::SoftmaxForward,
-    row::{ALL, Held, Stretch},
+    row::{Held, MaskBytes, Stretch, hidden_vector},
     scale::Scale,
 };
 use crate::numbers::{Accumulator, Element};
@@ -29,24 +29,9 @@ impl<E: Element> Stretch<E> {
         bytes
     }
 
-    /// Begins to bring the byte mask of the vectors that may be visible into the L2 cache.
-    ///
-    /// # Safety
-    /// As for [`Stretch::of`].
-    #[inline(always)]
-    pub unsafe fn prefetch_bytes<K: MaskKind>(&self) {
-        let (first, columns) = self.range_read();
-        if K::BYTES && !self.bytes.is_null() && columns > 0 {
-            let begin = self.bytes.wrapping_offset(first as isize);
-            let into = begin.addr() % 16;
-            let bytes = (into as u32 + columns as u32).next_multiple_of(16);
-            bulk_copy::prefetch(begin.wrapping_sub(into), bytes);
-        }
-    }
-
     /// [`Stretch::load`] from shared memory at `at`, where [`Stretch::copy`] has put the vectors;
-    /// all of them, if the stretch is `full`. What is hidden is hidden there, too, so that
-    /// [`Stretch::take_again`] need not look at masks.
+    /// all of them, if the stretch is `full`; `bytes` is what [`Stretch::load_bytes`] gave. What is
+    /// hidden is hidden there, too, so that [`Stretch::take_again`] need not look at masks.
     ///
     /// # Safety
     /// As for [`Stretch::of`]; the copy has been waited for.
@@ -56,10 +41,11 @@ impl<E: Element> Stretch<E> {
         problem: &SoftmaxForward,
         scale: Scale<E::Accumulator>,
         at: u32,
+        bytes: MaskBytes<VECTORS>,
         full: bool,
     ) -> Held<E, VECTORS> {
         let mut held = self.held::<VECTORS, ALIGNED>(scale, at, full);
-        self.hide::<K, VECTORS, ALIGNED>(problem, scale, &mut held, full);
+        self.hide::<K, VECTORS, ALIGNED>(problem, scale, &mut held, bytes, full);
         let masks = K::BYTES && !self.bytes.is_null();
         if masks || scale.prescales || !full && !self.is_all_visible::<VECTORS>() {
             unroll!(v in VECTORS => {
@@ -118,7 +104,7 @@ impl<E: Element> Stretch<E> {
         at: u32,
         full: bool,
     ) -> Held<E, VECTORS> {
-        let hidden = E::replace(E::ZERO_VECTOR, ALL, scale.hidden);
+        let hidden = hidden_vector::<E>(scale);
         let vectors = self.take_vectors::<VECTORS, ALIGNED>(at, hidden, full);
         Held { vectors, edges: [scale.hidden; 2] }
     }

@@ -3,7 +3,7 @@
 use super::{
     mask::{MaskKind, RowMask},
     problem::{RowOffsets, SoftmaxForward},
-    row::{Stretch, lead, x_of_row},
+    row::{MaskBytes, Stretch, lead, x_of_row},
     row_threads::RowThreads,
     walk::Walk,
 };
@@ -52,6 +52,22 @@ impl<'a, E: Element, T: RowThreads, const ALIGNED: bool> LongRow<'a, E, T, ALIGN
         let (begin, length) = (walk.begin(), walk.length());
         let place = (thread_idx_x(), block_dim_x());
         Stretch::of::<ALIGNED>(self.problem, &self.offsets, &self.mask, place, begin, length)
+    }
+
+    /// The byte mask of the stretch that `walk` has come to, if that is full.
+    ///
+    /// # Safety
+    /// As for [`LongRow::stretch`].
+    #[inline(always)]
+    pub unsafe fn bytes_of_full<K: MaskKind, const VECTORS: usize>(
+        &self,
+        walk: Walk,
+    ) -> MaskBytes<VECTORS> {
+        if K::BYTES && walk.is_full() {
+            self.stretch(walk).load_bytes::<K, VECTORS, ALIGNED>(true)
+        } else {
+            [[0; 2]; VECTORS]
+        }
     }
 
     /// Does a row of a tensor that begins at `at` lie on the 16-byte grid where x's does?

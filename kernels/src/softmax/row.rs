@@ -11,6 +11,7 @@ use super::{
     scale::Scale,
 };
 use crate::numbers::Element;
+use cuda_std::global;
 
 /// A row, or a stretch of it that one pass over the registers covers. Columns count from the
 /// stretch's first.
@@ -50,6 +51,9 @@ pub enum Stored {
     /// Of those the ones that [`Stretch::store_unseen`] has not stored.
     Seen,
 }
+
+/// The mask bytes of a thread's vectors.
+pub type MaskBytes<const VECTORS: usize> = [[u32; 2]; VECTORS];
 
 impl<E: Element> Stretch<E> {
     /// The columns `begin..begin + length` of the row at `offsets`, for the thread that has number
@@ -206,14 +210,15 @@ impl<E: Element> Stretch<E> {
         problem: &SoftmaxForward,
         scale: Scale<E::Accumulator>,
     ) -> Held<E, VECTORS> {
-        let vectors = self.load_vectors::<VECTORS, ALIGNED>(self.x);
+        let vectors = self.load_vectors::<VECTORS, ALIGNED>(self.x, hidden_vector::<E>(scale));
         let mut held = Held { vectors, edges: [scale.hidden; 2] };
-        self.hide::<K, VECTORS, ALIGNED>(problem, scale, &mut held, false);
+        let bytes = self.load_bytes::<K, VECTORS, ALIGNED>(false);
+        self.hide::<K, VECTORS, ALIGNED>(problem, scale, &mut held, bytes, false);
         held
     }
 
     /// Loads the vectors that may be visible of a tensor whose column 0 is at `from`, on the same
-    /// grid as x. The others are 0.
+    /// grid as x. In place of the others stands `otherwise`.
     ///
     /// # Safety
     /// As for [`Stretch::of`].
@@ -221,28 +226,29 @@ impl<E: Element> Stretch<E> {
     pub(super) unsafe fn load_vectors<const VECTORS: usize, const ALIGNED: bool>(
         &self,
         from: *const E,
+        otherwise: E::Vector,
     ) -> [E::Vector; VECTORS] {
-        let mut vectors = [E::ZERO_VECTOR; VECTORS];
+        let mut vectors = [otherwise; VECTORS];
         let vector_at = |column: i32| from.wrapping_offset(column as isize).cast::<E::Vector>();
         // All loads first, so that they are in flight together. Of most threads all vectors are
         // visible: then nothing needs to be asked of each.
         if self.is_all_visible::<VECTORS>() {
             unroll!(v in VECTORS => {
-                vectors[v] = E::load_vector(vector_at(self.column(v)));
+                vectors[v] = global::load(vector_at(self.column(v)));
             });
         } else {
             unroll!(v in VECTORS => {
                 let column = self.column(v);
                 let read = self.is_read::<ALIGNED>(column);
-                vectors[v] = E::load_vector_if(read, vector_at(column));
+                vectors[v] = global::load_if(read, vector_at(column), otherwise);
             });
         }
         vectors
     }
 
     /// Multiplies the vectors that were loaded by the prescale, puts `scale.hidden` in place of
-    /// what is hidden of them, and loads the edges. A `full` stretch has neither edges nor columns
-    /// outside of the visible range.
+    /// what is hidden of them, by `bytes` too, and loads the edges. A `full` stretch has neither edges
+    /// nor columns outside of the visible range.
     ///
     /// # Safety
     /// As for [`Stretch::of`].
@@ -252,58 +258,61 @@ impl<E: Element> Stretch<E> {
         problem: &SoftmaxForward,
         scale: Scale<E::Accumulator>,
         held: &mut Held<E, VECTORS>,
+        bytes: MaskBytes<VECTORS>,
         full: bool,
     ) {
         if scale.prescales {
             unroll!(v in VECTORS => {
-                let lanes = scaled::<E>(E::unpack(held.vectors[v]), scale.prescale);
-                held.vectors[v] = E::pack(lanes);
+                // What was not read is hidden already.
+                if full || self.is_read::<ALIGNED>(self.column(v)) {
+                    let lanes = scaled::<E>(E::unpack(held.vectors[v]), scale.prescale);
+                    held.vectors[v] = E::pack(lanes);
+                }
             });
         }
         let (start, end) = self.visible;
-        if !full && !self.is_all_visible::<VECTORS>() {
+        // Without ranges what was read is visible as a whole.
+        if K::RANGE && !full && !self.is_all_visible::<VECTORS>() {
             unroll!(v in VECTORS => {
                 if !K::SKIPS || self.is_slab_visible(v) && !self.is_slab_all_visible(v) {
-                    let column = self.column(v);
-                    let whole = self.is_whole::<ALIGNED>(column);
-                    let hidden = if whole { outside(column, start, end) } else { ALL };
-                    held.vectors[v] = E::replace(held.vectors[v], hidden, scale.hidden);
+                    let hidden = outside::<E>(self.column(v), start, end);
+                    held.vectors[v] = E::replace(held.vectors[v], marks(hidden), scale.hidden);
                 }
             });
         }
         if K::BYTES && !self.bytes.is_null() {
-            self.hide_masked::<VECTORS, ALIGNED>(problem, scale, held, full);
+            unroll!(v in VECTORS => {
+                let hidden = mask::hidden_marks(problem, bytes[v]);
+                held.vectors[v] = E::replace(held.vectors[v], hidden, scale.hidden);
+            });
         }
         if !ALIGNED && !full {
             self.load_edges::<K, VECTORS>(problem, scale, held);
         }
     }
 
-    /// Hides what the byte mask hides of the vectors.
+    /// The byte mask of the vectors that may be visible, all of them if the stretch is `full`; for
+    /// [`Stretch::hide`].
     ///
     /// # Safety
     /// As for [`Stretch::of`].
     #[inline(always)]
-    unsafe fn hide_masked<const VECTORS: usize, const ALIGNED: bool>(
+    pub unsafe fn load_bytes<K: MaskKind, const VECTORS: usize, const ALIGNED: bool>(
         &self,
-        problem: &SoftmaxForward,
-        scale: Scale<E::Accumulator>,
-        held: &mut Held<E, VECTORS>,
         full: bool,
-    ) {
-        let first = (self.bytes as usize).wrapping_sub(self.lead as usize);
-        let aligned = ALIGNED || first.is_multiple_of(E::LANES);
+    ) -> MaskBytes<VECTORS> {
         let mut words = [[0; 2]; VECTORS];
-        unroll!(v in VECTORS => {
-            let column = self.column(v);
-            let bytes = self.bytes.wrapping_offset(column as isize);
-            let read = full || self.is_read::<ALIGNED>(column);
-            words[v] = mask::load_bytes::<E>(bytes, read, aligned);
-        });
-        unroll!(v in VECTORS => {
-            let marks = mask::hidden_marks(problem, words[v]);
-            held.vectors[v] = E::replace(held.vectors[v], marks, scale.hidden);
-        });
+        if K::BYTES && !self.bytes.is_null() {
+            let first = (self.bytes as usize).wrapping_sub(self.lead as usize);
+            let aligned = ALIGNED || first.is_multiple_of(E::LANES);
+            unroll!(v in VECTORS => {
+                let column = self.column(v);
+                let bytes = self.bytes.wrapping_offset(column as isize);
+                let read = full || self.is_read::<ALIGNED>(column);
+                words[v] = mask::load_bytes::<E>(bytes, read, aligned);
+            });
+        }
+        words
     }
 
     /// Loads this thread's edge elements, as far as they are visible.
@@ -354,19 +363,23 @@ pub(super) fn scaled<E: Element>(mut lanes: E::Lanes, factor: E::Accumulator) ->
     lanes
 }
 
-/// The mark of every lane.
-pub(super) const ALL: [u32; 2] = [!0; 2];
-
-/// Marks the lanes of the vector at `column` that lie outside of `start..end`: their bytes, lane 0
-/// lowest.
+/// A vector that is hidden as a whole.
 #[inline(always)]
-pub(super) fn outside(column: i32, start: i32, end: i32) -> [u32; 2] {
-    // The four columns from `first` on.
-    let word = |first: i32| {
-        // Bits of the lanes that lie below a column.
-        let below = |column: i32| 8 * (column - first).clamp_to(0, 4) as u32;
-        let from = |column: i32| (u64::MAX << below(column)) as u32;
-        !from(start) | from(end)
-    };
-    [word(column), word(column + 4)]
+pub(super) fn hidden_vector<E: Element>(scale: Scale<E::Accumulator>) -> E::Vector {
+    E::replace(E::ZERO_VECTOR, [!0; 2], scale.hidden)
+}
+
+/// The lanes of the vector at `column` that lie outside of `start..end`, a bit each.
+#[inline(always)]
+pub(super) fn outside<E: Element>(column: i32, start: i32, end: i32) -> u32 {
+    let below = |limit: i32| (1 << (limit - column).clamp_to(0, E::LANES as i32)) - 1;
+    below(start) | !below(end)
+}
+
+/// Lanes that have a bit each, as [`Element::replace`] takes them.
+#[inline(always)]
+fn marks(lanes: u32) -> [u32; 2] {
+    // Lane i's bit at i meets the factor's bit at 7 (i + 1), and only that, at 8 i + 7.
+    let spread = |four: u32| (four & 15).wrapping_mul(0x1020_4080);
+    [spread(lanes), spread(lanes >> 4)]
 }

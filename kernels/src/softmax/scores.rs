@@ -3,7 +3,7 @@
 use super::{
     mask::{self, MaskKind},
     problem::SoftmaxForward,
-    row::{ALL, Held, Stored, Stretch},
+    row::{Held, Stored, Stretch},
     scale::Scale,
 };
 use crate::{
@@ -76,7 +76,7 @@ impl<E: Element> Stretch<E> {
         if max_first {
             let mut max = held.vectors[0];
             if K::SKIPS {
-                max = E::replace(max, ALL, E::Accumulator::NEG_INFINITY);
+                max = E::replace(max, [!0; 2], E::Accumulator::NEG_INFINITY);
             }
             unroll!(v in VECTORS => {
                 if !K::SKIPS || self.is_slab_visible(v) {

@@ -1,6 +1,6 @@
 //! Loads and stores of each type.
 
-use cuda_std::{Value, cache::Policy, global, kernel, shared, thread};
+use cuda_std::{Value, global, kernel, shared, thread};
 
 macro_rules! memory {
     ($($kernel:ident, $conditional:ident: $T:ty;)*) => {$(
@@ -66,25 +66,5 @@ unsafe fn pass_on_some<T: Value>(from: *const T, otherwise: *const T, to: *mut T
         let from = if chosen { from.add(i) } else { core::ptr::null() };
         global::store(to.add(2 * i), global::load_cached_if(chosen, from, other));
         global::store(to.add(2 * i + 1), global::load_if(chosen, from, other));
-    }
-}
-
-/// `to` has two elements for each thread: its own value, and that or the one from `otherwise`,
-/// depending on the thread's bit in `some`; loaded with a policy for the L2 cache.
-#[kernel(launch_bounds(64, 1), arch = "sm_80")]
-pub unsafe fn loaded_by_policy(
-    from: *const [u32; 4],
-    otherwise: *const [u32; 4],
-    to: *mut [u32; 4],
-    some: u32,
-) {
-    let i = thread::thread_idx_x();
-    let (chosen, i, policy) = (some >> (i % 32) & 1 == 1, i as usize, Policy::evict_last());
-    // SAFETY: elements of the thread's own, of which those not chosen do not exist.
-    unsafe {
-        global::store(to.add(2 * i), global::load_by(from.add(i), policy));
-        let other = global::load(otherwise.add(i));
-        let from = if chosen { from.add(i) } else { core::ptr::null() };
-        global::store(to.add(2 * i + 1), global::load_by_if(chosen, from, policy, other));
     }
 }
