@@ -75,10 +75,10 @@ macro_rules! softmax_forward_tiles {
             (warp4, RowBytesUpTo(1024), Warp, Registers, 4, true, 128, (8, 8), "sm_70",
                 "up to 2 KiB a row, without a barrier; four vectors a lane, also where a few lanes \
 take a whole row, spread the cost of finding the row")
-            (block4, RowBytesByMaskUpTo(4096, 2048, 4096), Block, Registers, 4, true, 512, (2, 2), "sm_70",
+            (block4, RowBytesByMaskUpTo(4096, 2048, 2048), Block, Registers, 4, true, 512, (2, 2), "sm_70",
                 "up to 32 KiB a row; for 2 and 4 KiB a block of one or two warps: 0.985, where warp4 \
 gives 0.95 and block8 0.97; under a causal mask block8 is ahead from 4 KiB on")
-            (block8, RowBytesByMaskUpTo(4096, 4096, 32768), Block, Registers, 8, true, 256, (3, 3), "sm_70",
+            (block8, RowBytesByMaskUpTo(4096, 4096, 2048), Block, Registers, 8, true, 256, (3, 2), "sm_70",
                 "up to 32 KiB a row: three rows on a multiprocessor at once, so that one loads while \
 another computes")
             (staged4, Always, Block, SharedMemory, 4, true, 128, (6, 6), "sm_90",

@@ -128,13 +128,16 @@ fn in_blocks(threads: u32, cluster: u32) -> Cut {
     Cut { threads, row_lanes_log2: 5, cluster, slots: 0, shared_bytes }
 }
 
-/// Shared memory for the slots of a block, for each of its threads: so that 768 threads, in several
-/// blocks, share a multiprocessor, and one block's loads overlap another's passes.
-const SLOTS_OF_A_THREAD: u64 = 288;
-
-/// Vectors that a thread of a block that takes a whole row is given, about: as few threads as fill
-/// their share of shared memory, since each has to find the row.
-const VECTORS_OF_A_THREAD: u64 = 16;
+/// Vectors of a row that a thread is given, about, where blocks keep the row in shared memory: as
+/// many as let 768 threads, in several blocks, share a multiprocessor, so that one block's loads
+/// overlap another's passes; fewer threads would take less time to find the row. Of rows with
+/// element masks half as many, since the masks have to arrive, too.
+fn vectors_of_a_thread(demand: &Demand) -> u64 {
+    match demand.mask {
+        TunedMask::None | TunedMask::Range => 16,
+        TunedMask::Bytes | TunedMask::Additive => 8,
+    }
+}
 
 /// A multiprocessor's shared memory, and what the system takes of it for each block.
 const SHARED_BYTES: u64 = 228 << 10;
@@ -147,14 +150,15 @@ const SYSTEM_BYTES: u64 = 1 << 10;
 fn staged(tile: &SoftmaxTile, row_vectors: u64, demand: &Demand) -> Result<Cut, String> {
     let mut threads = u64::from(tile.threads);
     if tile.sharing == Sharing::Block {
-        let wanted = (row_vectors * demand.tensors).div_ceil(VECTORS_OF_A_THREAD);
+        let wanted = (row_vectors * demand.tensors).div_ceil(vectors_of_a_thread(demand));
         threads = wanted.next_multiple_of(32).clamp(32, threads);
     }
     let stretch_vectors = threads * u64::from(tile.vectors);
     let slot_bytes = 16 * stretch_vectors * demand.tensors;
     let stretches = row_vectors.div_ceil(stretch_vectors).max(1);
     let kept = |cluster: u64| stretches.div_ceil(cluster);
-    let budget = SLOTS_OF_A_THREAD * threads;
+    // A stretch more may be needed than the row has vectors for.
+    let budget = (16 * vectors_of_a_thread(demand) + 32) * threads;
     let fits = |cluster: u64| kept(cluster) * slot_bytes <= budget;
     if tile.sharing == Sharing::Block && !fits(1) {
         let columns = budget / slot_bytes * stretch_vectors * lanes(demand.dtype);

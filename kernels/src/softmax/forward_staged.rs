@@ -56,8 +56,19 @@ pub unsafe fn forward_staged<
 
     let y = problem.y.cast::<E>().offset(output_offset(problem, row.at.row()) as isize);
 
+    // Zeros depend on nothing: they are on their way while the row is still loading.
+    let mut walk = row.walk;
+    while K::RANGE && walk.is_on_row() {
+        if !walk.is_seen() {
+            let y = y.offset(walk.begin() as isize);
+            row.stretch(walk).store_constant::<VECTORS, ALIGNED>(y, E::Accumulator::ZERO);
+        }
+        walk = walk.next();
+    }
+
     // First pass: maximum and sum, over the stretches that see anything.
-    let (mut walk, mut slot) = (row.walk, 0);
+    let mut slot = 0;
+    walk = row.walk;
     let mut of_lane = Statistics::<E::Accumulator>::EMPTY;
     loop {
         let mut bytes = row.bytes_of_full::<K, VECTORS>(walk);
@@ -76,8 +87,8 @@ pub unsafe fn forward_staged<
         if !walk.is_on_row() {
             break;
         }
-        let stretch = row.stretch(walk);
         if walk.is_seen() {
+            let stretch = row.stretch(walk);
             let held = if slots.keeps(slot) {
                 let bytes = stretch.load_bytes::<K, VECTORS, ALIGNED>(false);
                 slots.wait(slot);
@@ -89,10 +100,6 @@ pub unsafe fn forward_staged<
             of_lane = stretch
                 .accumulate::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, &held, of_lane);
             slot += 1;
-        } else {
-            // Zeros depend on nothing: they are on their way while the row is still loading.
-            let y = y.offset(walk.begin() as isize);
-            stretch.store_constant::<VECTORS, ALIGNED>(y, E::Accumulator::ZERO);
         }
         walk = walk.next();
     }
