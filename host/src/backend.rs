@@ -108,6 +108,9 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     /// Loads a kernel's code.
     fn prepare(&self, kernel: &str) -> Result<()>;
 
+    /// How many clusters of this launch run at once. Loads the kernel's code.
+    fn resident_clusters(&self, kernel: KernelRef, config: LaunchConfig) -> Result<u32>;
+
     /// Enqueues a kernel.
     ///
     /// # Safety

@@ -5,6 +5,7 @@ use crate::{
     backend::{Backend, StreamHandle},
     stream::Stream,
 };
+use cuda_launch::{Kernel, LaunchConfig};
 use std::{fmt, sync::Arc};
 
 /// What kind of device this is, and which one.
@@ -152,6 +153,15 @@ impl Device {
     pub fn with_library(self, library: &'static PtxLibrary) -> Self {
         self.backend.register(library);
         self
+    }
+
+    /// How many clusters of this launch the device runs at once.
+    pub(crate) fn resident_clusters<Args>(
+        &self,
+        kernel: &Kernel<Args>,
+        config: LaunchConfig,
+    ) -> Result<u32> {
+        self.backend.resident_clusters(kernel.into(), config)
     }
 
     pub(crate) fn backend(&self) -> &dyn Backend {

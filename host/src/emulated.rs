@@ -108,6 +108,11 @@ impl Backend for Emulated {
         Ok(())
     }
 
+    /// Few, so that they take rows in turn.
+    fn resident_clusters(&self, _: KernelRef, _: LaunchConfig) -> Result<u32> {
+        Ok(2)
+    }
+
     unsafe fn launch(
         &self,
         _: StreamHandle,

@@ -22,6 +22,9 @@ pub enum Residence {
     Registers,
     /// In shared memory, as much of it as fits; what does not is read twice.
     SharedMemory,
+    /// In shared memory, through which the rows of a cluster pass one after the other: the next one
+    /// is being read while this one is being written.
+    Ring,
     /// Nowhere: it is read twice.
     Streamed,
 }
@@ -86,8 +89,8 @@ another computes")
 shorter: fewer threads take less time to find the row")
             (cluster4, RowBytesUpTo(1 << 20), Cluster, SharedMemory, 4, true, 128, (6, 6), "sm_90",
                 "any row, over up to sixteen blocks, as staged4 each")
-            (wide4, Always, Cluster, SharedMemory, 4, true, 512, (2, 1), "sm_90",
-                "any row, over up to sixteen blocks that have half a multiprocessor each: beyond 1 MiB")
+            (ring4, Always, Cluster, Ring, 4, true, 512, (1, 1), "sm_90",
+                "any row, over up to sixteen blocks that have a multiprocessor each: beyond 1 MiB")
             (streamed4, Always, Block, Streamed, 4, true, 512, (2, 2), "sm_70",
                 "any row: read twice, 32 KiB at a time, the second time partly from the L2 cache: \
 0.63 beyond 1 MiB")

@@ -12,6 +12,7 @@ mod not_finite;
 mod omitted_synchronisation;
 mod plans;
 mod properties;
+mod ring;
 mod scales;
 mod shapes;
 mod tiles;

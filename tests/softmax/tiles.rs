@@ -81,8 +81,12 @@ fn every_tile<T: Accumulate>() {
     for variant in FORWARD_VARIANTS {
         let tile = &variant.tile;
         let x = if tile.aligned { Placement::Contiguous } else { Placement::Offset(1) };
-        // Warps take several rows, and the last of them not all.
-        let rows = if tile.sharing == Sharing::Warp { 7 } else { 2 };
+        // Warps take several rows, and the last of them not all; clusters of a ring in turn.
+        let rows = match (tile.sharing, tile.residence) {
+            (Sharing::Warp, _) => 7,
+            (_, Residence::Ring) => 5,
+            _ => 2,
+        };
         for length in lengths::<T>(tile, false) {
             for case in problems(rows, length) {
                 seed += 2;
@@ -207,7 +211,7 @@ fn choices<T: Accumulate>() {
             ("staged4", 17, 32 << 10),
             ("cluster4", 16, 128 << 10),
             ("cluster4", 1, 1 << 20),
-            ("streamed4", 1, 2 << 20),
+            ("ring4", 1, 2 << 20),
         ] {
             for columns in [bytes / size, bytes / size / 2 + lanes] {
                 let found = explain::<T>(device, [rows, columns], 0);
@@ -342,8 +346,8 @@ fn explanations() {
 
         let forced = softmax.with_tile("streamed4").unwrap();
         let found = forced.explain(inputs, &y).unwrap();
-        assert_eq!((found.tile, found.passed_over.len()), ("streamed4", 5));
+        assert_eq!((found.tile, found.passed_over.len()), ("streamed4", 6));
         let text = found.to_string();
-        assert!(text.contains("staged4, cluster4: the options ask for streamed4"), "{text}");
+        assert!(text.contains("staged4, cluster4, ring4: the options ask for streamed4"), "{text}");
     });
 }

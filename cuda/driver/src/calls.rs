@@ -148,6 +148,10 @@ pub type LaunchKernelEx = unsafe extern "C" fn(
     *mut *mut c_void,
 ) -> Status;
 
+/// The type of `cuOccupancyMaxActiveClusters`: the number, function, configuration.
+pub type OccupancyMaxActiveClusters =
+    unsafe extern "C" fn(*mut c_int, *mut c_void, *const LaunchConfig) -> Status;
+
 /// `cuLaunchKernelEx`, which drivers have since CUDA 11.8.
 ///
 /// # Errors
@@ -160,4 +164,14 @@ pub fn launch_kernel_ex() -> Result<LaunchKernelEx, DriverError> {
         Ok(unsafe { std::mem::transmute::<*mut c_void, LaunchKernelEx>(address.as_ptr()) })
     };
     FUNCTION.get_or_init(look_up).clone()
+}
+
+/// `cuOccupancyMaxActiveClusters`, which drivers have since CUDA 11.8.
+///
+/// # Errors
+/// There is no driver, or it is older.
+pub fn occupancy_max_active_clusters() -> Result<OccupancyMaxActiveClusters, DriverError> {
+    let address = symbol(c"cuOccupancyMaxActiveClusters")?;
+    // SAFETY: the driver's function of this name has this signature.
+    Ok(unsafe { std::mem::transmute::<*mut c_void, OccupancyMaxActiveClusters>(address.as_ptr()) })
 }

@@ -60,6 +60,13 @@ impl Meeting {
         }
     }
 
+    /// The operation of `actor` is over, and releases what its issuer had seen.
+    pub fn released(&mut self, actor: &Actor) {
+        if actor.step > 0 {
+            self.add(&actor.view);
+        }
+    }
+
     /// What all that have arrived could see; empties it.
     pub fn close(&mut self) -> View {
         View { generic: self.generic.close(), asynch: self.asynch.close() }

@@ -6,7 +6,7 @@ use crate::{
     fault::fault,
     global,
     machine::{self, Machine, Site},
-    order::{Actor, By, Proxy},
+    order::{Actor, By, Meeting, Proxy},
     shared_memory::in_cluster,
 };
 use std::{mem, panic::Location, ptr::null_mut};
@@ -123,6 +123,8 @@ pub(crate) struct BulkCopy {
 impl BulkCopy {
     fn perform(self, m: &mut Machine) {
         let BulkCopy { to, source, mbarrier, actor, at } = self;
+        // The completion of st.async is a release in the cluster.
+        let releases = matches!(source, Source::Value(..));
         let bytes = match source {
             Source::Value(value, size) => {
                 let to = m.smem_write(By::Queue(&actor), to, size, size, at);
@@ -145,7 +147,11 @@ impl BulkCopy {
                 matrix.box_cols * matrix.element * matrix.box_rows
             }
         };
-        m.complete_tx(mbarrier, bytes, |open| open.finished(&actor), at);
+        let publish = |open: &mut Meeting| match releases {
+            true => open.released(&actor),
+            false => open.finished(&actor),
+        };
+        m.complete_tx(mbarrier, bytes, publish, at);
     }
 }
 

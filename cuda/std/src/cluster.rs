@@ -22,6 +22,15 @@ pub fn cluster_idx_x() -> u32 {
     }
 }
 
+/// Clusters in the grid, along x.
+#[inline(always)]
+pub fn cluster_count_x() -> u32 {
+    dual! {
+        ptx: asm!(reg32 -> u32: "mov.u32 {}, %nclusterid.x;", options(pure, nomem, nostack)),
+        emulator: crate::thread::grid_dim_x() / cuda_emulator::cluster::block_count(),
+    }
+}
+
 /// Blocks in a cluster.
 #[inline(always)]
 pub fn block_count() -> u32 {

@@ -173,6 +173,11 @@ impl Backend for Cuda {
         self.kernels.load(kernel).map(drop)
     }
 
+    fn resident_clusters(&self, kernel: KernelRef, config: LaunchConfig) -> Result<u32> {
+        let _current = self.context.enter()?;
+        launch::resident_clusters(self.kernels.load(kernel.name)?, kernel.name, config)
+    }
+
     unsafe fn launch(
         &self,
         stream: StreamHandle,

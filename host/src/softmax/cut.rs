@@ -4,7 +4,10 @@ use super::tuning::TunedMask;
 use crate::{Dtype, LaunchConfig};
 use kernels::{
     reduction,
-    softmax::stage::{MAX_SLOTS, SLOTS},
+    softmax::{
+        ring,
+        stage::{MAX_SLOTS, SLOTS},
+    },
     tiles::{Residence, Sharing, SoftmaxTile},
 };
 
@@ -90,6 +93,7 @@ pub(super) fn cut(tile: &SoftmaxTile, arch: &str, demand: &Demand) -> Result<Cut
             return Ok(in_blocks(threads, 1));
         }
         Residence::SharedMemory => return staged(tile, row_vectors, demand),
+        Residence::Ring => return Ok(ring(tile, row_vectors, demand)),
     }
     let row_threads = match sharing {
         Sharing::Warp => 32,
@@ -192,6 +196,27 @@ fn staged(tile: &SoftmaxTile, row_vectors: u64, demand: &Demand) -> Result<Cut, 
         slots: slots as u32,
         shared_bytes: SLOTS + (slots * slot_bytes) as u32,
     })
+}
+
+/// The cut of a tile through whose shared memory rows pass one after the other: as many blocks for a
+/// row as may be, each with all of a multiprocessor's shared memory, as far as rows fill it.
+fn ring(tile: &SoftmaxTile, row_vectors: u64, demand: &Demand) -> Cut {
+    let threads = whole_warps(row_vectors.min(tile.threads.into()).max(1));
+    let stretch_vectors = u64::from(threads) * u64::from(tile.vectors);
+    let slot_bytes = 16 * stretch_vectors;
+    let stretches = row_vectors.div_ceil(stretch_vectors).max(1);
+    let max_cluster = max_cluster(demand.capability);
+    let cluster = stretches.next_power_of_two().clamp(2, max_cluster);
+    let of_rows = stretches.div_ceil(cluster).saturating_mul(demand.rows).max(1);
+    let available = SHARED_BYTES - SYSTEM_BYTES - u64::from(ring::SLOTS);
+    let slots = (available / slot_bytes).min(of_rows).clamp(1, MAX_SLOTS.into());
+    Cut {
+        threads,
+        row_lanes_log2: 5,
+        cluster: cluster as u32,
+        slots: slots as u32,
+        shared_bytes: ring::SLOTS + (slots * slot_bytes) as u32,
+    }
 }
 
 /// Blocks of a tile that fit on a multiprocessor at once, by their registers.

@@ -4,7 +4,7 @@ use super::{
     call::Call,
     rows::{Operand, Slice},
 };
-use crate::{Kernel, LaunchConfig, Launcher, RawTensor, Result, Stream};
+use crate::{Device, Kernel, LaunchConfig, Launcher, RawTensor, Result, Stream};
 use kernels::softmax::problem::{MAX_ROW_DIMENSIONS, SoftmaxBackward, SoftmaxForward};
 
 /// A kernel of either direction.
@@ -28,6 +28,14 @@ impl Entry {
         match self {
             Entry::Forward(kernel) => kernel.arch(),
             Entry::Backward(kernel) => kernel.arch(),
+        }
+    }
+
+    /// How many clusters of `config` a device runs at once.
+    pub fn resident_clusters(self, device: &Device, config: LaunchConfig) -> Result<u32> {
+        match self {
+            Entry::Forward(kernel) => device.resident_clusters(kernel, config),
+            Entry::Backward(kernel) => device.resident_clusters(kernel, config),
         }
     }
 }

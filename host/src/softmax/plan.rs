@@ -10,21 +10,25 @@ use super::{
     tile_choice::{Candidate, Choice, Wish, choose, dtype_index},
     tuning::{self, TunedMask},
 };
-use crate::{Error, LaunchConfig, RawTensor, Result};
-use kernels::softmax::{
-    entries::{BACKWARD_VARIANTS, FORWARD_VARIANTS},
-    problem::{self, Divisor, MAX_ROW_DIMENSIONS, SoftmaxForward},
+use crate::{Device, DeviceKind, Error, LaunchConfig, RawTensor, Result};
+use kernels::{
+    softmax::{
+        entries::{BACKWARD_VARIANTS, FORWARD_VARIANTS},
+        problem::{self, Divisor, MAX_ROW_DIMENSIONS, SoftmaxForward},
+    },
+    tiles::Residence,
 };
 use std::{
     fmt,
     ptr::{null, null_mut},
 };
 
-/// All that a plan depends on: options, shapes, strides, alignments, the device's architecture.
+/// All that a plan depends on: options, shapes, strides, alignments, the device.
 /// Tensors stand here with the low bits of their pointer only.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct PlanKey {
     pub options: ScaledMaskedSoftmax,
+    pub device: DeviceKind,
     pub capability: (u32, u32),
     pub call: Call,
 }
@@ -75,8 +79,8 @@ impl fmt::Display for Explanation {
 }
 
 /// Checks the forms of all tensors and finds the launches.
-pub(super) fn make(key: &PlanKey) -> Result<Plan> {
-    let PlanKey { options, capability, call } = key;
+pub(super) fn make(key: &PlanKey, device: &Device) -> Result<Plan> {
+    let PlanKey { options, capability, call, .. } = key;
     let (operation, dtype) = (call.operation, call.source.dtype);
     let Some(dtype_index) = dtype_index(dtype) else {
         return Err(Error::UnsupportedDtype { tensor: operation.source(), found: dtype });
@@ -121,15 +125,16 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
     for (to, from) in gradient_strides.iter_mut().zip(&merged) {
         *to = from.strides[Operand::Gradient as usize];
     }
-    let launches: Vec<_> = slices
-        .into_iter()
-        .map(|slice| Launch {
-            config: cut.config(tile.sharing, slice.rows),
-            problem: with_slice(template, &slice),
-            gradient_strides,
-            slice,
-        })
-        .collect();
+    let launch = |slice: Slice| {
+        let mut config = cut.config(tile.sharing, slice.rows);
+        if tile.residence == Residence::Ring {
+            // Clusters that take rows in turn: as many as run at once.
+            let resident = entry.resident_clusters(device, config)?.max(1);
+            config.grid.x = config.grid.x.min(resident.saturating_mul(config.cluster));
+        }
+        Ok(Launch { config, problem: with_slice(template, &slice), gradient_strides, slice })
+    };
+    let launches = slices.into_iter().map(launch).collect::<Result<Vec<_>>>()?;
     let explanation = Explanation {
         kernel: entry.name(),
         tile: tile.name,

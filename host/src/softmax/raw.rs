@@ -124,8 +124,13 @@ impl ScaledMaskedSoftmax {
     }
 
     fn plan(&self, stream: &Stream, call: &Call) -> Result<Arc<Plan>> {
-        let capability = stream.device().compute_capability();
-        let key = PlanKey { options: *self, capability, call: call.forms() };
-        PLANS.get_or_try_make(&key, || plan::make(&key))
+        let device = stream.device();
+        let key = PlanKey {
+            options: *self,
+            device: device.kind(),
+            capability: device.compute_capability(),
+            call: call.forms(),
+        };
+        PLANS.get_or_try_make(&key, || plan::make(&key, device))
     }
 }

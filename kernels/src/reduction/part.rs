@@ -27,8 +27,8 @@ pub trait Part: Copy {
     fn from_each(load: impl FnMut(u32) -> Self::Number) -> Self;
 }
 
-/// Bytes from one stored part to the next: up to three numbers of 8 bytes, aligned.
-pub const SLOT_BYTES: u32 = 32;
+/// Bytes from one stored part to the next: up to three numbers of 8 bytes.
+pub const SLOT_BYTES: u32 = 24;
 
 /// Stores a part in slot `slot` of this block's shared memory.
 ///

@@ -13,7 +13,7 @@ use super::{
     mask::InStretches,
     problem::{SoftmaxBackward, gradient_offset, output_offset},
     row_threads::RowThreads,
-    stage::Slots,
+    stage::{Slots, Stage},
     walk::Walk,
 };
 use crate::{

@@ -9,6 +9,7 @@ use super::{
     backward_staged::backward_staged,
     backward_streamed::backward_streamed,
     forward::forward,
+    forward_ring::forward_ring,
     forward_staged::forward_staged,
     forward_streamed::forward_streamed,
     gradient::{Probabilities, Scores},
@@ -113,6 +114,9 @@ macro_rules! body {
     };
     (forward SharedMemory $E:ident $K:ident $T:ident $vectors:tt $aligned:tt $problem:ident) => {
         forward_staged::<$E, $K, $T, $vectors, $aligned>(&$problem)
+    };
+    (forward Ring $E:ident $K:ident Cluster $vectors:tt $aligned:tt $problem:ident) => {
+        forward_ring::<$E, $K, $vectors, $aligned>(&$problem)
     };
     (forward Streamed $E:ident $K:ident $T:ident $vectors:tt $aligned:tt $problem:ident) => {
         forward_streamed::<$E, $K, $T, $vectors, $aligned>(&$problem)

@@ -21,7 +21,7 @@ use super::{
     row::Stored,
     row_threads::RowThreads,
     scale::Scale,
-    stage::Slots,
+    stage::{Slots, Stage},
 };
 use crate::{
     numbers::{Accumulator, Element},
@@ -47,13 +47,32 @@ pub unsafe fn forward_staged<
     let row = LongRow::<E, T, ALIGNED>::here::<K, VECTORS>(problem);
     let scale = Scale::of::<K, E>(problem);
 
-    // Copy.
-    let slots = Slots::of(problem, block_dim_x() * 16 * VECTORS as u32);
+    let mut slots = Slots::of(problem, block_dim_x() * 16 * VECTORS as u32);
     slots.fill(row.walk, |walk, to, barrier| {
         let stretch = row.stretch(walk);
         stretch.copy(stretch.x_at(0), to, barrier)
     });
+    two_passes::<E, K, T, Slots, VECTORS, ALIGNED>(problem, &row, scale, &mut slots);
+}
 
+/// Both passes over a row, of which `slots` are being filled.
+///
+/// # Safety
+/// All threads of the row must call together; the problem's tensors must be valid for it.
+#[inline(always)]
+pub(super) unsafe fn two_passes<
+    E: Element,
+    K: MaskKind,
+    T: RowThreads,
+    S: Stage,
+    const VECTORS: usize,
+    const ALIGNED: bool,
+>(
+    problem: &SoftmaxForward,
+    row: &LongRow<E, T, ALIGNED>,
+    scale: Scale<E::Accumulator>,
+    slots: &mut S,
+) {
     let y = problem.y.cast::<E>().offset(output_offset(problem, row.at.row()) as isize);
 
     // Zeros depend on nothing: they are on their way while the row is still loading.
@@ -118,6 +137,7 @@ pub unsafe fn forward_staged<
             stretch.store::<InStretches<K>, VECTORS, ALIGNED>(
                 problem, scale, held, y, factors, stored,
             );
+            slots.free(slot);
             (walk, slot) = (walk.next(), slot + 1);
         }
         if !walk.is_on_row() {
@@ -139,6 +159,9 @@ pub unsafe fn forward_staged<
             stretch.store::<InStretches<K>, VECTORS, ALIGNED>(
                 problem, scale, held, y, factors, stored,
             );
+            if slots.keeps(slot) {
+                slots.free(slot);
+            }
             slot += 1;
         } else if factors.1.is_nan() {
             // A row that is NaN is so everywhere.

@@ -33,7 +33,18 @@ impl<'a, E: Element, T: RowThreads, const ALIGNED: bool> LongRow<'a, E, T, ALIGN
     /// `ALIGNED` on the 16-byte grid.
     #[inline(always)]
     pub unsafe fn here<K: MaskKind, const VECTORS: usize>(problem: &'a SoftmaxForward) -> Self {
-        let at = T::here(problem);
+        Self::of::<K, VECTORS>(problem, T::here(problem))
+    }
+
+    /// The row on which the calling thread has the place `at`.
+    ///
+    /// # Safety
+    /// As for [`LongRow::here`], but for [`RowThreads::here`].
+    #[inline(always)]
+    pub unsafe fn of<K: MaskKind, const VECTORS: usize>(
+        problem: &'a SoftmaxForward,
+        at: T,
+    ) -> Self {
         let offsets = RowOffsets::of(problem, at.row());
         let mask = RowMask::of::<K, E>(problem, &offsets);
         let lead = if ALIGNED { 0 } else { lead(x_of_row::<E>(problem, &offsets)) };

@@ -14,14 +14,16 @@
 //! | [`stage`] | a block's slots in shared memory, and the thread that fills them |
 //! | [`forward`], [`backward`] | rows that stay in registers |
 //! | [`forward_staged`], [`backward_staged`] | longer rows, which stay in shared memory |
+//! | [`forward_ring`], [`ring`] | the longest, which pass through shared memory one after the other |
 //! | [`forward_streamed`], [`backward_streamed`] | longer rows, read twice |
-//! | [`entries`] | the instances of all six, for each element type, mask and tile |
+//! | [`entries`] | the instances of all seven, for each element type, mask and tile |
 
 pub mod backward;
 pub mod backward_staged;
 pub mod backward_streamed;
 pub mod entries;
 pub mod forward;
+pub mod forward_ring;
 pub mod forward_staged;
 pub mod forward_streamed;
 pub mod gradient;
@@ -29,6 +31,7 @@ pub mod kept;
 pub mod long_row;
 pub mod mask;
 pub mod problem;
+pub mod ring;
 pub mod row;
 pub mod row_threads;
 pub mod scale;

@@ -27,7 +27,8 @@ pub trait RowThreads: Copy {
     /// Merges what the row's warps have, of which every lane holds that of its own.
     ///
     /// # Safety
-    /// All threads of the row must call together, once.
+    /// All threads of the row must call together, once; those that take several rows in turn, once
+    /// on each.
     unsafe fn merge<P: Part>(self, of_warp: P, coefficient: P::Number) -> P;
 }
 
@@ -103,22 +104,50 @@ impl RowThreads for Block {
     }
 }
 
-/// A cluster takes one row.
+/// A cluster takes one row, or several in turn.
 #[derive(Clone, Copy)]
 pub struct Cluster {
     rank: u32,
     blocks: u32,
+    /// Rows that the cluster has taken before.
+    turn: u32,
+}
+
+impl Cluster {
+    /// The calling thread's place on the first of the rows that its cluster takes in turn. Shared
+    /// memory begins with [`cluster::SHARED_BYTES_IN_TURNS`].
+    ///
+    /// # Safety
+    /// As for [`RowThreads::here`].
+    #[inline(always)]
+    pub unsafe fn first() -> Self {
+        Self::begin(cluster::SHARED_BYTES_IN_TURNS)
+    }
+
+    /// The place on the cluster's next row: clusters take rows in turn.
+    #[inline(always)]
+    pub fn next(self) -> Self {
+        Cluster { turn: self.turn + 1, ..self }
+    }
+
+    /// # Safety
+    /// As for [`cluster::begin`].
+    #[inline(always)]
+    unsafe fn begin(shared_bytes: u32) -> Self {
+        cluster::begin(shared::dynamic(), shared_bytes);
+        let (rank, blocks) = (cluster_index::block_rank(), cluster_index::block_count());
+        Cluster { rank, blocks, turn: 0 }
+    }
 }
 
 impl RowThreads for Cluster {
     #[inline(always)]
     unsafe fn here(_: &SoftmaxForward) -> Self {
-        cluster::begin(shared::dynamic());
-        Cluster { rank: cluster_index::block_rank(), blocks: cluster_index::block_count() }
+        Self::begin(cluster::SHARED_BYTES)
     }
     #[inline(always)]
     fn row(self) -> u32 {
-        cluster_index::cluster_idx_x()
+        cluster_index::cluster_idx_x() + self.turn * cluster_index::cluster_count_x()
     }
     #[inline(always)]
     fn thread(self) -> u32 {
@@ -138,6 +167,6 @@ impl RowThreads for Cluster {
     }
     #[inline(always)]
     unsafe fn merge<P: Part>(self, of_warp: P, coefficient: P::Number) -> P {
-        cluster::merge(of_warp, coefficient, shared::dynamic())
+        cluster::merge(of_warp, coefficient, shared::dynamic(), self.turn)
     }
 }

@@ -10,41 +10,77 @@ use cuda_std::{
 /// Stretches that a block can keep, at most: each has a barrier.
 pub const MAX_SLOTS: u32 = 32;
 
-/// Where the barriers begin in shared memory, behind what the reductions use.
-const BARRIERS: u32 = reduction::cluster::SHARED_BYTES;
+/// Where the slots begin in shared memory, behind the barriers, which are behind what the
+/// reductions use: `reductions` bytes.
+pub const fn slots_behind(reductions: u32) -> u32 {
+    (reductions + 8 * MAX_SLOTS).next_multiple_of(128)
+}
 
-/// Where the slots begin in shared memory.
-pub const SLOTS: u32 = (BARRIERS + 8 * MAX_SLOTS).next_multiple_of(128);
+/// Where the slots begin that are filled once.
+pub const SLOTS: u32 = slots_behind(reduction::cluster::SHARED_BYTES);
+
+/// Where a block keeps stretches of a row between its two passes. Stretches are numbered as they
+/// come; those that see nothing do not count.
+pub trait Stage {
+    /// Is the `nth` stretch kept? The first ones are.
+    fn keeps(&self, nth: u32) -> bool;
+
+    /// The address of the `nth` stretch.
+    fn at(&self, nth: u32) -> u32;
+
+    /// Waits until the `nth` stretch is there.
+    ///
+    /// # Safety
+    /// It is kept, and not yet done with.
+    unsafe fn wait(&self, nth: u32);
+
+    /// The `nth` stretch is done with.
+    ///
+    /// # Safety
+    /// All threads of the block must call together, once, for one stretch after the other.
+    unsafe fn free(&mut self, nth: u32);
+}
 
 /// A block's slots, each of which holds a stretch of one tensor or of several.
 #[derive(Clone, Copy)]
 pub struct Slots {
-    count: u32,
+    pub(super) count: u32,
     bytes: u32,
+    reductions: u32,
 }
 
 impl Slots {
     /// As many slots as the problem says, of `bytes` bytes.
     #[inline(always)]
     pub fn of(problem: &SoftmaxForward, bytes: u32) -> Self {
-        Slots { count: problem.slots, bytes }
+        Slots::behind(reduction::cluster::SHARED_BYTES, problem, bytes)
     }
 
-    /// Is the stretch that is the `slot`-th with anything visible kept?
+    /// As many slots as the problem says, of `bytes` bytes, behind `reductions` bytes of shared
+    /// memory.
     #[inline(always)]
-    pub fn keeps(self, slot: u32) -> bool {
-        slot < self.count
-    }
-
-    /// The slot's address.
-    #[inline(always)]
-    pub fn at(self, slot: u32) -> u32 {
-        shared::dynamic() + SLOTS + slot * self.bytes
+    pub fn behind(reductions: u32, problem: &SoftmaxForward, bytes: u32) -> Self {
+        Slots { count: problem.slots, bytes, reductions }
     }
 
     #[inline(always)]
-    fn barrier(self, slot: u32) -> u32 {
-        shared::dynamic() + BARRIERS + 8 * slot
+    pub(super) fn barrier(self, slot: u32) -> u32 {
+        shared::dynamic() + self.reductions + 8 * slot
+    }
+
+    /// Makes the barriers.
+    ///
+    /// # Safety
+    /// One thread must call, once, and a barrier of the block must follow; shared memory holds the
+    /// slots.
+    #[inline(always)]
+    pub(super) unsafe fn make_barriers(self) {
+        let mut slot = 0;
+        while slot < self.count {
+            mbarrier::init(self.barrier(slot), 1);
+            slot += 1;
+        }
+        fence::proxy_async();
     }
 
     /// One thread begins to fill the slots with the stretches along `walk` that see anything: `copy`
@@ -55,13 +91,8 @@ impl Slots {
     #[inline(always)]
     pub unsafe fn fill(self, mut walk: Walk, copy: impl Fn(Walk, u32, u32) -> u32) {
         if thread_idx_x() == 0 {
+            self.make_barriers();
             let mut slot = 0;
-            while slot < self.count {
-                mbarrier::init(self.barrier(slot), 1);
-                slot += 1;
-            }
-            fence::proxy_async();
-            slot = 0;
             while slot < self.count && walk.is_on_row() {
                 if walk.is_seen() {
                     // The phase cannot end before this thread has arrived.
@@ -75,13 +106,25 @@ impl Slots {
         // The barriers exist for all from here on.
         sync_threads();
     }
+}
 
-    /// Waits until the slot is filled.
-    ///
-    /// # Safety
-    /// A stretch was copied there by [`Slots::fill`].
+/// Slots that [`Slots::fill`] has filled, once and for all.
+impl Stage for Slots {
     #[inline(always)]
-    pub unsafe fn wait(self, slot: u32) {
-        mbarrier::wait(self.barrier(slot), 0);
+    fn keeps(&self, nth: u32) -> bool {
+        nth < self.count
     }
+
+    #[inline(always)]
+    fn at(&self, nth: u32) -> u32 {
+        shared::dynamic() + slots_behind(self.reductions) + nth * self.bytes
+    }
+
+    #[inline(always)]
+    unsafe fn wait(&self, nth: u32) {
+        mbarrier::wait(self.barrier(nth), 0);
+    }
+
+    #[inline(always)]
+    unsafe fn free(&mut self, _: u32) {}
 }

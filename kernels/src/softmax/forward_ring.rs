@@ -1,0 +1,45 @@
+//! Scaled masked softmax, forward, of rows too long for a multiprocessor, one after the other
+//! through the shared memory of a cluster. From sm_90.
+//!
+//! The same function as [`super::forward`], in the same two passes as [`super::forward_staged`].
+//!
+//! - Tiling: as there; but the grid has no more clusters than run at once, and each takes rows in
+//!   turn.
+//! - Staging: the loads of the next row begin while this one is still being written: a slot whose
+//!   stretch has been written is filled anew ([`super::ring`]). So memory is never idle, neither
+//!   while a row's blocks wait for each other nor while a cluster would be replaced by the next.
+//! - In place: loads run ahead of stores by whole rows, so y may be x, of which rows do not overlap.
+//! - Shared memory: [`super::ring::SLOTS`] bytes, and a slot of 16 VECTORS bytes a thread for as many
+//!   stretches as fit: one block has a multiprocessor.
+//! - Roofline: memory. x is read once if a row does not take all slots.
+
+use super::{
+    forward_staged::two_passes,
+    long_row::LongRow,
+    mask::MaskKind,
+    problem::SoftmaxForward,
+    ring::Ring,
+    row_threads::{Cluster, RowThreads},
+    scale::Scale,
+};
+use crate::numbers::Element;
+
+/// The kernel's body; [`super::entries`] has its instances.
+///
+/// # Safety
+/// As for [`super::forward::forward`], but for the length of rows; shared memory holds the
+/// problem's slots, and the grid has no more clusters than the problem has rows.
+#[inline(always)]
+pub unsafe fn forward_ring<E: Element, K: MaskKind, const VECTORS: usize, const ALIGNED: bool>(
+    problem: &SoftmaxForward,
+) {
+    let scale = Scale::of::<K, E>(problem);
+    let mut at = Cluster::first();
+    let mut ring = Ring::<E, K, VECTORS, ALIGNED>::begin(problem, at);
+    while at.row() < problem.rows {
+        let row = LongRow::of::<K, VECTORS>(problem, at);
+        two_passes::<E, K, Cluster, _, VECTORS, ALIGNED>(problem, &row, scale, &mut ring);
+        ring.next_row();
+        at = at.next();
+    }
+}

@@ -1,0 +1,166 @@
+//! Shared memory as a ring of slots, through which the rows of a cluster pass one after the other.
+
+use super::{
+    long_row::LongRow,
+    mask::MaskKind,
+    problem::SoftmaxForward,
+    row_threads::{Cluster, RowThreads},
+    stage::{Slots, Stage, slots_behind},
+    walk::Walk,
+};
+use crate::{numbers::Element, reduction::cluster::SHARED_BYTES_IN_TURNS};
+use core::marker::PhantomData;
+use cuda_std::{
+    fence, mbarrier,
+    thread::{block_dim_x, sync_threads, thread_idx_x},
+};
+
+/// Where the slots begin in shared memory.
+pub const SLOTS: u32 = slots_behind(SHARED_BYTES_IN_TURNS);
+
+/// A block's slots, as the row sees them that the block has come to. They are taken in turn, by the
+/// stretches of row after row that are kept; a row keeps no more than there are.
+///
+/// One thread copies, and runs ahead: into a slot that is free goes the next stretch, of the next
+/// row if this one has no other. So when a row begins, slots are full of it, as far as it goes.
+pub struct Ring<'a, E, K, const VECTORS: usize, const ALIGNED: bool> {
+    slots: Slots,
+    /// The slot of the row's first stretch.
+    first: u32,
+    /// The parity of that slot's phase.
+    parity: u32,
+    /// Stretches of the row that are done with.
+    freed: u32,
+    ahead: Ahead<'a, E, K, VECTORS, ALIGNED>,
+}
+
+impl<'a, E: Element, K: MaskKind, const VECTORS: usize, const ALIGNED: bool>
+    Ring<'a, E, K, VECTORS, ALIGNED>
+{
+    /// The ring when `at`'s row, the cluster's first, begins.
+    ///
+    /// # Safety
+    /// All threads of the block must call together, once; shared memory holds the problem's slots
+    /// behind [`SLOTS`], and the problem's tensors are valid for the rows from `at`'s on.
+    #[inline(always)]
+    pub unsafe fn begin(problem: &'a SoftmaxForward, at: Cluster) -> Self {
+        let bytes = block_dim_x() * 16 * VECTORS as u32;
+        let slots = Slots::behind(SHARED_BYTES_IN_TURNS, problem, bytes);
+        let mut ahead = Ahead::of(problem, at);
+        if thread_idx_x() == 0 {
+            slots.make_barriers();
+            let mut slot = 0;
+            while slot < slots.count {
+                ahead.copy(slots, slot);
+                slot += 1;
+            }
+        }
+        // The barriers exist for all from here on.
+        sync_threads();
+        Ring { slots, first: 0, parity: 0, freed: 0, ahead }
+    }
+
+    /// The cluster goes on to its next row.
+    #[inline(always)]
+    pub fn next_row(&mut self) {
+        (self.first, self.parity) = self.slot(self.freed);
+        self.freed = 0;
+    }
+
+    /// The slot of the row's `nth` stretch, and the parity of its phase.
+    #[inline(always)]
+    fn slot(&self, nth: u32) -> (u32, u32) {
+        let slot = self.first + nth;
+        if slot < self.slots.count {
+            (slot, self.parity)
+        } else {
+            (slot - self.slots.count, self.parity ^ 1)
+        }
+    }
+}
+
+impl<E: Element, K: MaskKind, const VECTORS: usize, const ALIGNED: bool> Stage
+    for Ring<'_, E, K, VECTORS, ALIGNED>
+{
+    #[inline(always)]
+    fn keeps(&self, nth: u32) -> bool {
+        self.slots.keeps(nth)
+    }
+
+    #[inline(always)]
+    fn at(&self, nth: u32) -> u32 {
+        self.slots.at(self.slot(nth).0)
+    }
+
+    #[inline(always)]
+    unsafe fn wait(&self, nth: u32) {
+        let (slot, parity) = self.slot(nth);
+        mbarrier::wait(self.slots.barrier(slot), parity);
+    }
+
+    /// Fills the slot anew.
+    #[inline(always)]
+    unsafe fn free(&mut self, nth: u32) {
+        let (slot, _) = self.slot(nth);
+        self.freed = nth + 1;
+        sync_threads();
+        if thread_idx_x() == 0 {
+            // What threads have stored there comes before the copy.
+            fence::proxy_async();
+            self.ahead.copy(self.slots, slot);
+        }
+    }
+}
+
+/// What is to be copied next.
+struct Ahead<'a, E, K, const VECTORS: usize, const ALIGNED: bool> {
+    problem: &'a SoftmaxForward,
+    row: LongRow<'a, E, Cluster, ALIGNED>,
+    /// The row's stretches that are left.
+    walk: Walk,
+    /// Stretches of the row that have been copied.
+    kept: u32,
+    masks: PhantomData<K>,
+}
+
+impl<'a, E: Element, K: MaskKind, const VECTORS: usize, const ALIGNED: bool>
+    Ahead<'a, E, K, VECTORS, ALIGNED>
+{
+    /// All that is kept of `at`'s row and those after it.
+    ///
+    /// # Safety
+    /// The problem's tensors must be valid for the row.
+    #[inline(always)]
+    unsafe fn of(problem: &'a SoftmaxForward, at: Cluster) -> Self {
+        let row = LongRow::of::<K, VECTORS>(problem, at);
+        Ahead { problem, walk: row.walk, row, kept: 0, masks: PhantomData }
+    }
+
+    /// Begins to copy the next stretch to `slot`, if any is left.
+    ///
+    /// # Safety
+    /// One thread calls. Nobody else uses the slot until its barrier's phase has ended, and what was
+    /// done there before is ordered before for bulk copies.
+    #[inline(always)]
+    unsafe fn copy(&mut self, slots: Slots, slot: u32) {
+        loop {
+            while self.walk.is_on_row() && slots.keeps(self.kept) {
+                let walk = self.walk;
+                self.walk = walk.next();
+                if walk.is_seen() {
+                    let (stretch, barrier) = (self.row.stretch(walk), slots.barrier(slot));
+                    // The phase cannot end before this thread has arrived.
+                    let bytes = stretch.copy(stretch.x_at(0), slots.at(slot), barrier);
+                    mbarrier::arrive_expect_tx(barrier, bytes);
+                    self.kept += 1;
+                    return;
+                }
+            }
+            let at = self.row.at.next();
+            if at.row() >= self.problem.rows {
+                return;
+            }
+            *self = Ahead::of(self.problem, at);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Rows that pass through the shared memory of clusters one after the other: more of them than
+//! clusters and fewer, longer than what is kept of them, and of which much or all is hidden.
+
+use cuda_emulator::{AsyncTiming, Emulator, Schedule};
+use fused_attention::{
+    Causal, Device, LaunchConfig, Launcher, Mask, RowLengths, ScaledMaskedSoftmax, SoftmaxInputs,
+    Tensor,
+};
+use kernels::softmax::{
+    entries::FORWARD_VARIANTS,
+    problem::{Divisor, MAX_ROW_DIMENSIONS, RowDimension, SoftmaxForward},
+    ring::SLOTS,
+};
+use std::ptr::{null, null_mut};
+use support::{gpus, random::Random};
+
+const ROWS: usize = 7;
+const BLOCKS: u32 = 2;
+const THREADS: u32 = 64;
+
+/// What hides parts of rows.
+#[derive(Debug, Clone, Copy)]
+struct Hidden {
+    causal: bool,
+    lengths: Option<[i32; ROWS]>,
+    bytes: bool,
+    additive: bool,
+}
+
+const NOTHING: Hidden = Hidden { causal: false, lengths: None, bytes: false, additive: false };
+
+/// A problem on a device, and what another tile makes of it.
+struct Problem {
+    columns: usize,
+    hidden: Hidden,
+    x: Tensor<f32>,
+    bytes: Tensor<u8>,
+    additive: Tensor<f32>,
+    lengths: Tensor<i32>,
+    expected: (Vec<f32>, Vec<f32>),
+}
+
+impl Problem {
+    fn new(device: &Device, columns: usize, hidden: Hidden) -> Self {
+        let mut random = Random::new(columns as u64);
+        let mut numbers: Vec<f32> = (0..ROWS * columns).map(|_| random.normal() as f32).collect();
+        numbers[3 * columns + columns / 2] = f32::NAN;
+        let shape = [ROWS, columns];
+        let x = device.upload(&numbers, &shape).unwrap();
+        let bytes: Vec<u8> = (0..ROWS * columns).map(|_| (random.normal() > 0.0).into()).collect();
+        let bytes = device.upload(&bytes, &shape).unwrap();
+        let additive: Vec<f32> = (0..ROWS * columns).map(|_| random.normal() as f32).collect();
+        let additive = device.upload(&additive, &shape).unwrap();
+        let of_rows = hidden.lengths.unwrap_or([columns as i32; ROWS]);
+        let lengths = device.upload(&of_rows, &[ROWS]).unwrap();
+
+        let row_lengths = RowLengths::per_row(device, &of_rows, &[ROWS]).unwrap();
+        let mut mask = if hidden.bytes { Mask::exclude(&bytes) } else { Mask::none() };
+        if hidden.additive {
+            mask = mask.and_additive(&additive);
+        }
+        if hidden.lengths.is_some() {
+            mask = mask.lengths(&row_lengths);
+        }
+        let mut softmax = ScaledMaskedSoftmax::new(0.5).with_tile("streamed4").unwrap();
+        if hidden.causal {
+            softmax = softmax.causal(Causal::TopLeft).window(-1, columns as i64 / ROWS as i64);
+        }
+        let (y, lse) = softmax.forward_with_lse(SoftmaxInputs::new(&x).mask(mask)).unwrap();
+        let expected = (y.to_vec().unwrap(), lse.to_vec().unwrap());
+        Problem { columns, hidden, x, bytes, additive, lengths, expected }
+    }
+
+    /// What the ring makes of it on a device that shares its memory, with so many clusters and slots.
+    fn run(&self, device: &Device, clusters: u32, slots: u32) -> (Vec<f32>, Vec<f32>) {
+        let variant = FORWARD_VARIANTS.iter().find(|variant| variant.tile.name == "ring4");
+        let variant = variant.expect("a tile of that name");
+        let Hidden { causal, lengths, bytes, additive } = self.hidden;
+        let kind = match (additive, bytes, causal || lengths.is_some()) {
+            (true, ..) => 3,
+            (_, true, _) => 2,
+            (.., true) => 1,
+            _ => 0,
+        };
+        let y = device.upload(&vec![7.5; ROWS * self.columns], &[ROWS, self.columns]).unwrap();
+        let lse = device.upload(&[7.5; ROWS], &[ROWS]).unwrap();
+        let stride = self.columns as i64;
+        let empty = RowDimension {
+            size: Divisor::new(1),
+            x: 0,
+            y: 0,
+            bytes: 0,
+            additive: 0,
+            lengths: 0,
+            bank_index: 0,
+        };
+        let mut dimensions = [empty; MAX_ROW_DIMENSIONS];
+        dimensions[0] = RowDimension {
+            size: Divisor::new(ROWS as u32),
+            x: stride,
+            y: stride,
+            bytes: stride,
+            additive: stride,
+            lengths: 1,
+            bank_index: 0,
+        };
+        let pointer_if = |condition, pointer: u64| if condition { pointer } else { 0 };
+        let problem = SoftmaxForward {
+            x: self.x.pointer() as *const _,
+            y: y.pointer() as *mut _,
+            lse: lse.pointer() as *mut _,
+            scale_pointer: null(),
+            scale: 0.5,
+            bytes: pointer_if(bytes, self.bytes.pointer()) as *const _,
+            additive: pointer_if(additive, self.additive.pointer()) as *const _,
+            lengths: pointer_if(lengths.is_some(), self.lengths.pointer()) as *const _,
+            bank_index: null(),
+            bank_size: 0,
+            flags: kernels::softmax::problem::flags::ADDITIVE_F32
+                | kernels::softmax::problem::flags::TOP_LEFT,
+            bytes_bank: 0,
+            additive_bank: 0,
+            columns: self.columns as u64,
+            window_left: -1,
+            window_right: if causal { stride / ROWS as i64 } else { -1 },
+            queries: ROWS as u64,
+            first_query: 0,
+            rows: ROWS as u32,
+            row_lanes_log2: 5,
+            rank: 1,
+            slots,
+            dimensions,
+        };
+        let slot = 16 * THREADS * variant.tile.vectors;
+        let config = LaunchConfig::new(clusters * BLOCKS, THREADS)
+            .cluster(BLOCKS)
+            .shared_bytes(SLOTS + slots * slot);
+        let kernel = variant.kernels[2][kind];
+        // SAFETY: the tensors have these rows.
+        unsafe { device.default_stream().launch(kernel, config, (problem,)) }.unwrap();
+        (y.to_vec().unwrap(), lse.to_vec().unwrap())
+    }
+}
+
+/// The same, up to the order of sums.
+#[track_caller]
+fn assert_close(found: &[f32], expected: &[f32], what: &str) {
+    assert_eq!(found.len(), expected.len());
+    for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let close = (found - expected).abs() <= 1e-5 * expected.abs()
+            || found == expected
+            || found.is_nan() && expected.is_nan();
+        assert!(close, "{what} {i}: {found}, not {expected}");
+    }
+}
+
+/// Columns of a stretch of the tile.
+fn stretch() -> usize {
+    let tile =
+        FORWARD_VARIANTS.iter().map(|variant| variant.tile).find(|tile| tile.name == "ring4");
+    THREADS as usize * tile.expect("a tile of that name").vectors as usize * 4
+}
+
+fn check(hidden: Hidden, columns: usize) {
+    let late = Emulator::adversarial(5).timing(AsyncTiming::Late).race_check(true);
+    let shuffled = Emulator::default().schedule(Schedule::Shuffled { seed: 9 }).race_check(true);
+    let emulators = [late, shuffled].map(Device::emulator_with);
+    for device in emulators.into_iter().chain(gpus()) {
+        let problem = Problem::new(&device, columns, hidden);
+        for clusters in [1, 2, 3, ROWS as u32] {
+            for slots in [1, 2, 5] {
+                let (y, lse) = problem.run(&device, clusters, slots);
+                let what = format!(
+                    "{clusters} clusters, {slots} slots, {columns} columns, {hidden:?}, {device}:"
+                );
+                assert_close(&y, &problem.expected.0, &format!("{what} y"));
+                assert_close(&lse, &problem.expected.1, &format!("{what} lse"));
+            }
+        }
+    }
+}
+
+/// Of less than a stretch, of as many as there are blocks, of more and of part of one.
+#[test]
+fn whole_rows() {
+    for columns in [8, 2 * stretch(), 5 * stretch() + 12] {
+        check(NOTHING, columns);
+    }
+}
+
+/// Each row sees more than the one before.
+#[test]
+fn causal_rows() {
+    check(Hidden { causal: true, ..NOTHING }, 5 * stretch() + 12);
+}
+
+#[test]
+fn rows_that_see_nothing() {
+    let columns = 4 * stretch() + 20;
+    let all = columns as i32;
+    let some = stretch() as i32 + 5;
+    let lengths = |lengths| Hidden { lengths: Some(lengths), ..NOTHING };
+    check(lengths([0, all, 0, some, 0, 0, all]), columns);
+    check(lengths([all, 0, 0, 0, 3, all, 0]), columns);
+    check(lengths([0; ROWS]), columns);
+}
+
+#[test]
+fn rows_with_element_masks() {
+    let columns = 4 * stretch() + 20;
+    check(Hidden { bytes: true, ..NOTHING }, columns);
+    check(Hidden { bytes: true, additive: true, causal: true, ..NOTHING }, columns);
+}
