@@ -134,12 +134,12 @@ fn in_blocks(threads: u32, cluster: u32) -> Cut {
 
 /// Vectors of a row that a thread is given, about, where blocks keep the row in shared memory: as
 /// many as let 768 threads, in several blocks, share a multiprocessor, so that one block's loads
-/// overlap another's passes; fewer threads would take less time to find the row. Of rows with
-/// element masks half as many, since the masks have to arrive, too.
-fn vectors_of_a_thread(demand: &Demand) -> u64 {
-    match demand.mask {
-        TunedMask::None | TunedMask::Range => 16,
-        TunedMask::Bytes | TunedMask::Additive => 8,
+/// overlap another's passes; with fewer threads finding the row would take less time. Of rows with
+/// element masks, which have to arrive as well, a block takes half as many.
+fn vectors_of_a_thread(sharing: Sharing, mask: TunedMask) -> u64 {
+    match (sharing, mask) {
+        (Sharing::Block, TunedMask::Bytes | TunedMask::Additive) => 8,
+        _ => 16,
     }
 }
 
@@ -153,8 +153,9 @@ const SYSTEM_BYTES: u64 = 1 << 10;
 /// several of it share one.
 fn staged(tile: &SoftmaxTile, row_vectors: u64, demand: &Demand) -> Result<Cut, String> {
     let mut threads = u64::from(tile.threads);
+    let thread_vectors = vectors_of_a_thread(tile.sharing, demand.mask);
     if tile.sharing == Sharing::Block {
-        let wanted = (row_vectors * demand.tensors).div_ceil(vectors_of_a_thread(demand));
+        let wanted = (row_vectors * demand.tensors).div_ceil(thread_vectors);
         threads = wanted.next_multiple_of(32).clamp(32, threads);
     }
     let stretch_vectors = threads * u64::from(tile.vectors);
@@ -162,7 +163,7 @@ fn staged(tile: &SoftmaxTile, row_vectors: u64, demand: &Demand) -> Result<Cut, 
     let stretches = row_vectors.div_ceil(stretch_vectors).max(1);
     let kept = |cluster: u64| stretches.div_ceil(cluster);
     // A stretch more may be needed than the row has vectors for.
-    let budget = (16 * vectors_of_a_thread(demand) + 32) * threads;
+    let budget = (16 * thread_vectors + 32) * threads;
     let fits = |cluster: u64| kept(cluster) * slot_bytes <= budget;
     if tile.sharing == Sharing::Block && !fits(1) {
         let columns = budget / slot_bytes * stretch_vectors * lanes(demand.dtype);
