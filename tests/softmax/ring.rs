@@ -8,7 +8,7 @@ use fused_attention::{
 };
 use kernels::softmax::{
     entries::FORWARD_VARIANTS,
-    problem::{Divisor, MAX_ROW_DIMENSIONS, RowDimension, SoftmaxForward},
+    problem::{Divisor, MAX_ROW_DIMENSIONS, RowDimension, SoftmaxForward, flags},
     ring::SLOTS,
 };
 use std::ptr::{null, null_mut};
@@ -21,13 +21,14 @@ const THREADS: u32 = 64;
 /// What hides parts of rows.
 #[derive(Debug, Clone, Copy)]
 struct Hidden {
-    causal: bool,
+    /// Columns visible to the left of the diagonal, which ends with the row's length; negative: all.
+    left: i64,
     lengths: Option<[i32; ROWS]>,
     bytes: bool,
     additive: bool,
 }
 
-const NOTHING: Hidden = Hidden { causal: false, lengths: None, bytes: false, additive: false };
+const NOTHING: Hidden = Hidden { left: -1, lengths: None, bytes: false, additive: false };
 
 /// A problem on a device, and what another tile makes of it.
 struct Problem {
@@ -63,8 +64,8 @@ impl Problem {
             mask = mask.lengths(&row_lengths);
         }
         let mut softmax = ScaledMaskedSoftmax::new(0.5).with_tile("streamed4").unwrap();
-        if hidden.causal {
-            softmax = softmax.causal(Causal::TopLeft).window(-1, columns as i64 / ROWS as i64);
+        if hidden.left >= 0 {
+            softmax = softmax.window(hidden.left, -1).diagonal(Causal::BottomRight);
         }
         let (y, lse) = softmax.forward_with_lse(SoftmaxInputs::new(&x).mask(mask)).unwrap();
         let expected = (y.to_vec().unwrap(), lse.to_vec().unwrap());
@@ -75,8 +76,8 @@ impl Problem {
     fn run(&self, device: &Device, clusters: u32, slots: u32) -> (Vec<f32>, Vec<f32>) {
         let variant = FORWARD_VARIANTS.iter().find(|variant| variant.tile.name == "ring4");
         let variant = variant.expect("a tile of that name");
-        let Hidden { causal, lengths, bytes, additive } = self.hidden;
-        let kind = match (additive, bytes, causal || lengths.is_some()) {
+        let Hidden { left, lengths, bytes, additive } = self.hidden;
+        let kind = match (additive, bytes, left >= 0 || lengths.is_some()) {
             (true, ..) => 3,
             (_, true, _) => 2,
             (.., true) => 1,
@@ -116,13 +117,12 @@ impl Problem {
             lengths: pointer_if(lengths.is_some(), self.lengths.pointer()) as *const _,
             bank_index: null(),
             bank_size: 0,
-            flags: kernels::softmax::problem::flags::ADDITIVE_F32
-                | kernels::softmax::problem::flags::TOP_LEFT,
+            flags: flags::ADDITIVE_F32,
             bytes_bank: 0,
             additive_bank: 0,
             columns: self.columns as u64,
-            window_left: -1,
-            window_right: if causal { stride / ROWS as i64 } else { -1 },
+            window_left: left,
+            window_right: -1,
             queries: ROWS as u64,
             first_query: 0,
             rows: ROWS as u32,
@@ -188,10 +188,13 @@ fn whole_rows() {
     }
 }
 
-/// Each row sees more than the one before.
+/// Each row sees another number of stretches, from the first on or the last of them.
 #[test]
-fn causal_rows() {
-    check(Hidden { causal: true, ..NOTHING }, 5 * stretch() + 12);
+fn rows_of_all_lengths() {
+    let columns = 5 * stretch() + 12;
+    let lengths = Some(std::array::from_fn(|i| ((i + 1) * columns / ROWS) as i32));
+    check(Hidden { lengths, ..NOTHING }, columns);
+    check(Hidden { lengths, left: stretch() as i64, ..NOTHING }, columns);
 }
 
 #[test]
@@ -209,5 +212,5 @@ fn rows_that_see_nothing() {
 fn rows_with_element_masks() {
     let columns = 4 * stretch() + 20;
     check(Hidden { bytes: true, ..NOTHING }, columns);
-    check(Hidden { bytes: true, additive: true, causal: true, ..NOTHING }, columns);
+    check(Hidden { bytes: true, additive: true, left: 2 * stretch() as i64, ..NOTHING }, columns);
 }

@@ -5,24 +5,31 @@ use super::{
     mask::MaskKind,
     problem::SoftmaxForward,
     row_threads::{Cluster, RowThreads},
-    stage::{Slots, Stage, slots_behind},
+    stage::{MAX_SLOTS, Slots, Stage, slots_behind},
     walk::Walk,
 };
 use crate::{numbers::Element, reduction::cluster::SHARED_BYTES_IN_TURNS};
 use core::marker::PhantomData;
 use cuda_std::{
-    fence, mbarrier,
+    fence, mbarrier, shared,
     thread::{block_dim_x, sync_threads, thread_idx_x},
+    warp::{lane_id, sync_warp},
 };
 
+/// Where the barriers begin at which warps say that they are done with a slot.
+const DONE: u32 = SHARED_BYTES_IN_TURNS;
+/// Where they end, and those of the slots begin.
+const DONE_END: u32 = DONE + 8 * MAX_SLOTS;
+
 /// Where the slots begin in shared memory.
-pub const SLOTS: u32 = slots_behind(SHARED_BYTES_IN_TURNS);
+pub const SLOTS: u32 = slots_behind(DONE_END);
 
 /// A block's slots, as the row sees them that the block has come to. They are taken in turn, by the
 /// stretches of row after row that are kept; a row keeps no more than there are.
 ///
-/// One thread copies, and runs ahead: into a slot that is free goes the next stretch, of the next
-/// row if this one has no other. So when a row begins, slots are full of it, as far as it goes.
+/// One thread copies, and runs ahead: into a slot with which all warps are done goes the next
+/// stretch, of the next row if this one has no other. So when a row begins, slots are full of it, or
+/// being filled, as far as it goes. The other warps wait for no more than what they read.
 pub struct Ring<'a, E, K, const VECTORS: usize, const ALIGNED: bool> {
     slots: Slots,
     /// The slot of the row's first stretch.
@@ -45,11 +52,16 @@ impl<'a, E: Element, K: MaskKind, const VECTORS: usize, const ALIGNED: bool>
     #[inline(always)]
     pub unsafe fn begin(problem: &'a SoftmaxForward, at: Cluster) -> Self {
         let bytes = block_dim_x() * 16 * VECTORS as u32;
-        let slots = Slots::behind(SHARED_BYTES_IN_TURNS, problem, bytes);
+        let slots = Slots::behind(DONE_END, problem, bytes);
         let mut ahead = Ahead::of(problem, at);
         if thread_idx_x() == 0 {
-            slots.make_barriers();
             let mut slot = 0;
+            while slot < slots.count {
+                mbarrier::init(done(slot), block_dim_x() / 32);
+                slot += 1;
+            }
+            slots.make_barriers();
+            slot = 0;
             while slot < slots.count {
                 ahead.copy(slots, slot);
                 slot += 1;
@@ -101,15 +113,23 @@ impl<E: Element, K: MaskKind, const VECTORS: usize, const ALIGNED: bool> Stage
     /// Fills the slot anew.
     #[inline(always)]
     unsafe fn free(&mut self, nth: u32) {
-        let (slot, _) = self.slot(nth);
+        let (slot, parity) = self.slot(nth);
         self.freed = nth + 1;
-        sync_threads();
+        sync_warp(!0);
+        mbarrier::arrive_if(lane_id() == 0, done(slot));
         if thread_idx_x() == 0 {
             // What threads have stored there comes before the copy.
+            mbarrier::wait(done(slot), parity);
             fence::proxy_async();
             self.ahead.copy(self.slots, slot);
         }
     }
+}
+
+/// The barrier at which warps say that they are done with the slot.
+#[inline(always)]
+fn done(slot: u32) -> u32 {
+    shared::dynamic() + DONE + 8 * slot
 }
 
 /// What is to be copied next.
