@@ -1,7 +1,7 @@
 //! Rows that pass through the shared memory of clusters one after the other: more of them than
 //! clusters and fewer, longer than what is kept of them, and of which much or all is hidden.
 
-use cuda_emulator::{AsyncTiming, Emulator, Schedule};
+use cuda_emulator::{AsyncTiming, Emulator, Schedule, SiteRecorder};
 use fused_attention::{
     Causal, Device, LaunchConfig, Launcher, Mask, RowLengths, ScaledMaskedSoftmax, SoftmaxInputs,
     Tensor,
@@ -73,7 +73,12 @@ impl Problem {
     }
 
     /// What the ring makes of it on a device that shares its memory, with so many clusters and slots.
-    fn run(&self, device: &Device, clusters: u32, slots: u32) -> (Vec<f32>, Vec<f32>) {
+    fn run(
+        &self,
+        device: &Device,
+        clusters: u32,
+        slots: u32,
+    ) -> Result<(Vec<f32>, Vec<f32>), String> {
         let variant = FORWARD_VARIANTS.iter().find(|variant| variant.tile.name == "ring4");
         let variant = variant.expect("a tile of that name");
         let Hidden { left, lengths, bytes, additive } = self.hidden;
@@ -137,21 +142,31 @@ impl Problem {
             .shared_bytes(SLOTS + slots * slot);
         let kernel = variant.kernels[2][kind];
         // SAFETY: the tensors have these rows.
-        unsafe { device.default_stream().launch(kernel, config, (problem,)) }.unwrap();
-        (y.to_vec().unwrap(), lse.to_vec().unwrap())
+        let launched = unsafe { device.default_stream().launch(kernel, config, (problem,)) };
+        launched.map_err(|error| error.to_string())?;
+        Ok((y.to_vec().unwrap(), lse.to_vec().unwrap()))
+    }
+
+    /// Compares that with what is expected.
+    fn check(&self, device: &Device, clusters: u32, slots: u32) -> Result<(), String> {
+        let (y, lse) = self.run(device, clusters, slots)?;
+        compare(&y, &self.expected.0).map_err(|error| format!("y {error}"))?;
+        compare(&lse, &self.expected.1).map_err(|error| format!("lse {error}"))
     }
 }
 
-/// The same, up to the order of sums.
-#[track_caller]
-fn assert_close(found: &[f32], expected: &[f32], what: &str) {
+/// The same, up to the order of sums?
+fn compare(found: &[f32], expected: &[f32]) -> Result<(), String> {
     assert_eq!(found.len(), expected.len());
     for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
         let close = (found - expected).abs() <= 1e-5 * expected.abs()
             || found == expected
             || found.is_nan() && expected.is_nan();
-        assert!(close, "{what} {i}: {found}, not {expected}");
+        if !close {
+            return Err(format!("{i}: {found}, not {expected}"));
+        }
     }
+    Ok(())
 }
 
 /// Columns of a stretch of the tile.
@@ -169,12 +184,12 @@ fn check(hidden: Hidden, columns: usize) {
         let problem = Problem::new(&device, columns, hidden);
         for clusters in [1, 2, 3, ROWS as u32] {
             for slots in [1, 2, 5] {
-                let (y, lse) = problem.run(&device, clusters, slots);
-                let what = format!(
-                    "{clusters} clusters, {slots} slots, {columns} columns, {hidden:?}, {device}:"
-                );
-                assert_close(&y, &problem.expected.0, &format!("{what} y"));
-                assert_close(&lse, &problem.expected.1, &format!("{what} lse"));
+                if let Err(error) = problem.check(&device, clusters, slots) {
+                    panic!(
+                        "{clusters} clusters, {slots} slots, {columns} columns, {hidden:?}, \
+                         {device}: {error}"
+                    );
+                }
             }
         }
     }
@@ -213,4 +228,28 @@ fn rows_with_element_masks() {
     let columns = 4 * stretch() + 20;
     check(Hidden { bytes: true, ..NOTHING }, columns);
     check(Hidden { bytes: true, additive: true, left: 2 * stretch() as i64, ..NOTHING }, columns);
+}
+
+#[test]
+fn every_synchronisation_is_needed() {
+    const SEEDS: u64 = 20;
+    let columns = 5 * stretch() + 12;
+    let lengths = Some(std::array::from_fn(|i| ((i + 1) * columns / ROWS) as i32));
+    let problem =
+        Problem::new(&Device::emulator(), columns, Hidden { lengths, bytes: true, ..NOTHING });
+    let recorder = SiteRecorder::default();
+    let emulator = Emulator::default().recording(&recorder);
+    problem.check(&Device::emulator_with(emulator), 2, 2).unwrap();
+    let sites = recorder.sites();
+    assert_eq!(sites.len(), 14, "{sites:#?}");
+    for site in sites {
+        let noticed = (0..SEEDS).any(|seed| {
+            let emulator = Emulator::adversarial(seed).omitting(site);
+            problem.check(&Device::emulator_with(emulator), 2, 2).is_err()
+        });
+        assert!(noticed, "nobody misses {site}");
+    }
+    for seed in 0..SEEDS {
+        problem.check(&Device::emulator_with(Emulator::adversarial(seed)), 2, 2).unwrap();
+    }
 }

@@ -3,6 +3,25 @@
 
 use crate::cache::Policy;
 
+/// Asks for `bytes` bytes in the L2 cache, and waits for nothing.
+///
+/// # Safety
+/// `from` is aligned to 16, and `bytes` is a positive multiple of 16. `from` is valid for so many
+/// bytes of global memory.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn prefetch(from: *const u8, bytes: u32) {
+    dual! {
+        ptx: core::arch::asm!(
+            "cp.async.bulk.prefetch.L2.global [{}], {};",
+            in(reg64) from, in(reg32) bytes, options(nostack),
+        ),
+        emulator: {
+            let _ = (from, bytes);
+        },
+    }
+}
+
 /// Copies `bytes` bytes, and tells the barrier of the block's own at `mbarrier` when they are
 /// there: its phase must expect them
 /// ([`arrive_expect_tx`](crate::mbarrier::arrive_expect_tx)). The L2 cache treats their lines by

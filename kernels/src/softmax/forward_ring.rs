@@ -8,10 +8,12 @@
 //! - Staging: the loads of the next row begin while this one is still being written: a slot whose
 //!   stretch has been written is filled anew ([`super::ring`]). So memory is never idle, neither
 //!   while a row's blocks wait for each other nor while a cluster would be replaced by the next.
+//! - Registers: a row that is longer than all slots stays in registers for another stretch, which is
+//!   asked for in the L2 cache ahead. The rest is loaded again.
 //! - In place: loads run ahead of stores by whole rows, so y may be x, of which rows do not overlap.
 //! - Shared memory: [`super::ring::SLOTS`] bytes, and a slot of 16 VECTORS bytes a thread for as many
 //!   stretches as fit: one block has a multiprocessor.
-//! - Roofline: memory. x is read once if a row does not take all slots.
+//! - Roofline: memory. x is read once if there are enough slots.
 
 use super::{
     forward_staged::two_passes,

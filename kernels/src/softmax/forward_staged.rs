@@ -18,7 +18,7 @@ use super::{
     long_row::LongRow,
     mask::{InStretches, MaskKind},
     problem::{SoftmaxForward, output_offset},
-    row::Stored,
+    row::{Held, Stored},
     row_threads::RowThreads,
     scale::Scale,
     stage::{Slots, Stage},
@@ -89,6 +89,7 @@ pub(super) unsafe fn two_passes<
     let mut slot = 0;
     walk = row.walk;
     let mut of_lane = Statistics::<E::Accumulator>::EMPTY;
+    let mut first_unkept = Held::<E, VECTORS>::NOTHING;
     loop {
         let mut bytes = row.bytes_of_full::<K, VECTORS>(walk);
         while walk.is_full() && slots.keeps(slot) {
@@ -114,7 +115,11 @@ pub(super) unsafe fn two_passes<
                 let at = slots.at(slot);
                 stretch.take::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, at, bytes, false)
             } else {
-                stretch.load::<InStretches<K>, VECTORS, ALIGNED>(problem, scale)
+                let loaded = stretch.load::<InStretches<K>, VECTORS, ALIGNED>(problem, scale);
+                if slots.holds(slot) {
+                    first_unkept = loaded;
+                }
+                loaded
             };
             of_lane = stretch
                 .accumulate::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, &held, of_lane);
@@ -152,6 +157,8 @@ pub(super) unsafe fn two_passes<
                     slots.at(slot),
                     false,
                 )
+            } else if slots.holds(slot) {
+                first_unkept
             } else {
                 stretch.load::<InStretches<K>, VECTORS, ALIGNED>(problem, scale)
             };

@@ -11,7 +11,7 @@ use super::{
 use crate::{numbers::Element, reduction::cluster::SHARED_BYTES_IN_TURNS};
 use core::marker::PhantomData;
 use cuda_std::{
-    fence, mbarrier, shared,
+    bulk_copy, fence, mbarrier, shared,
     thread::{block_dim_x, sync_threads, thread_idx_x},
     warp::{lane_id, sync_warp},
 };
@@ -99,6 +99,12 @@ impl<E: Element, K: MaskKind, const VECTORS: usize, const ALIGNED: bool> Stage
         self.slots.keeps(nth)
     }
 
+    /// The block has a multiprocessor's registers, of which f64 leaves too few.
+    #[inline(always)]
+    fn holds(&self, nth: u32) -> bool {
+        E::LANES > 2 && nth == self.slots.count
+    }
+
     #[inline(always)]
     fn at(&self, nth: u32) -> u32 {
         self.slots.at(self.slot(nth).0)
@@ -156,6 +162,26 @@ impl<'a, E: Element, K: MaskKind, const VECTORS: usize, const ALIGNED: bool>
         Ahead { problem, walk: row.walk, row, kept: 0, masks: PhantomData }
     }
 
+    /// Asks for the next stretch of the row, if any is left, which is not kept.
+    ///
+    /// # Safety
+    /// The problem's tensors must be valid for the row.
+    #[inline(always)]
+    unsafe fn prefetch(&self) {
+        let mut walk = self.walk;
+        while walk.is_on_row() && !walk.is_seen() {
+            walk = walk.next();
+        }
+        if walk.is_on_row() {
+            let stretch = self.row.stretch(walk);
+            let (first, columns) = stretch.range_read();
+            if columns > 0 {
+                let bytes = columns as u32 * size_of::<E>() as u32;
+                bulk_copy::prefetch(stretch.x_at(first).cast(), bytes);
+            }
+        }
+    }
+
     /// Begins to copy the next stretch to `slot`, if any is left.
     ///
     /// # Safety
@@ -173,6 +199,9 @@ impl<'a, E: Element, K: MaskKind, const VECTORS: usize, const ALIGNED: bool>
                     let bytes = stretch.copy(stretch.x_at(0), slots.at(slot), barrier);
                     mbarrier::arrive_expect_tx(barrier, bytes);
                     self.kept += 1;
+                    if !slots.keeps(self.kept) {
+                        self.prefetch();
+                    }
                     return;
                 }
             }

@@ -10,7 +10,7 @@ use super::{
     problem::{RowOffsets, SoftmaxForward},
     scale::Scale,
 };
-use crate::numbers::Element;
+use crate::numbers::{Accumulator, Element};
 use cuda_std::global;
 
 /// A row, or a stretch of it that one pass over the registers covers. Columns count from the
@@ -39,6 +39,12 @@ pub struct Stretch<E> {
 pub struct Held<E: Element, const VECTORS: usize> {
     pub(super) vectors: [E::Vector; VECTORS],
     pub(super) edges: [E::Accumulator; 2],
+}
+
+impl<E: Element, const VECTORS: usize> Held<E, VECTORS> {
+    /// What nobody looks at.
+    pub(super) const NOTHING: Self =
+        Held { vectors: [E::ZERO_VECTOR; VECTORS], edges: [E::Accumulator::ZERO; 2] };
 }
 
 /// Which of a stretch's vectors are stored.

@@ -25,6 +25,10 @@ pub trait Stage {
     /// Is the `nth` stretch kept? The first ones are.
     fn keeps(&self, nth: u32) -> bool;
 
+    /// Is the `nth` stretch, which is not kept, held in registers instead? Then it is the first of
+    /// those.
+    fn holds(&self, nth: u32) -> bool;
+
     /// The address of the `nth` stretch.
     fn at(&self, nth: u32) -> u32;
 
@@ -113,6 +117,11 @@ impl Stage for Slots {
     #[inline(always)]
     fn keeps(&self, nth: u32) -> bool {
         nth < self.count
+    }
+
+    #[inline(always)]
+    fn holds(&self, _: u32) -> bool {
+        false
     }
 
     #[inline(always)]
