@@ -99,6 +99,7 @@ impl Problem {
             additive: 0,
             lengths: 0,
             bank_index: 0,
+            lse: 0,
         };
         let mut dimensions = [empty; MAX_ROW_DIMENSIONS];
         dimensions[0] = RowDimension {
@@ -109,6 +110,7 @@ impl Problem {
             additive: stride,
             lengths: 1,
             bank_index: 0,
+            lse: 1,
         };
         let pointer_if = |condition, pointer: u64| if condition { pointer } else { 0 };
         let problem = SoftmaxForward {

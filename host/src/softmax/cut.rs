@@ -222,10 +222,11 @@ fn ring(tile: &SoftmaxTile, row_vectors: u64, demand: &Demand) -> Cut {
 
 /// Blocks of a tile that fit on a multiprocessor at once, by their registers.
 fn blocks_per_sm(tile: &SoftmaxTile, demand: &Demand) -> u32 {
-    let (plain, masked) = tile.blocks_per_sm;
+    let (plain, masked, of_f64) = tile.blocks_per_sm;
     match demand.mask {
-        TunedMask::None | TunedMask::Range if demand.dtype != Dtype::F64 => plain,
-        _ => masked,
+        _ if demand.dtype == Dtype::F64 => of_f64,
+        TunedMask::None | TunedMask::Range => plain,
+        TunedMask::Bytes | TunedMask::Additive => masked,
     }
 }
 

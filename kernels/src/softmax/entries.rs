@@ -79,13 +79,14 @@ macro_rules! entries_of_tile {
 macro_rules! entry {
     (f16 "sm_70"; $($rest:tt)*) => { entry! { @ "sm_80" $($rest)* } };
     (bf16 "sm_70"; $($rest:tt)*) => { entry! { @ "sm_80" $($rest)* } };
-    // f64 takes as many registers as masks do.
-    (f64 $arch:tt; plain $($rest:tt)*) => { entry! { f64 $arch; masked $($rest)* } };
-    ($Element:ident $arch:tt; $($rest:tt)*) => { entry! { @ $arch $($rest)* } };
-    (@ $arch:tt plain ($blocks:tt, $masked:tt); $($rest:tt)*) => {
+    (f64 $arch:tt; $masked:tt ($plain:tt, $with_masks:tt, $blocks:tt); $($rest:tt)*) => {
         entry! { @@ $arch $blocks $($rest)* }
     };
-    (@ $arch:tt masked ($plain:tt, $blocks:tt); $($rest:tt)*) => {
+    ($Element:ident $arch:tt; $($rest:tt)*) => { entry! { @ $arch $($rest)* } };
+    (@ $arch:tt plain ($blocks:tt, $masked:tt, $f64:tt); $($rest:tt)*) => {
+        entry! { @@ $arch $blocks $($rest)* }
+    };
+    (@ $arch:tt masked ($plain:tt, $blocks:tt, $f64:tt); $($rest:tt)*) => {
         entry! { @@ $arch $blocks $($rest)* }
     };
     (@@ $arch:tt $blocks:tt $direction:ident $tile:ident $Sharing:ident $Residence:ident

@@ -73,13 +73,13 @@ pub(super) unsafe fn two_passes<
     scale: Scale<E::Accumulator>,
     slots: &mut S,
 ) {
-    let y = problem.y.cast::<E>().offset(output_offset(problem, row.at.row()) as isize);
+    let y_of_row = || problem.y.cast::<E>().offset(output_offset(problem, row.at.row()) as isize);
 
     // Zeros depend on nothing: they are on their way while the row is still loading.
     let mut walk = row.walk;
     while K::RANGE && walk.is_on_row() {
         if !walk.is_seen() {
-            let y = y.offset(walk.begin() as isize);
+            let y = y_of_row().offset(walk.begin() as isize);
             row.stretch(walk).store_constant::<VECTORS, ALIGNED>(y, E::Accumulator::ZERO);
         }
         walk = walk.next();
@@ -89,19 +89,29 @@ pub(super) unsafe fn two_passes<
     let mut slot = 0;
     walk = row.walk;
     let mut of_lane = Statistics::<E::Accumulator>::EMPTY;
+    // Full stretches apart take more registers than there are for f64 with an additive mask.
+    let fast = !K::ADDITIVE || E::LANES > 2;
     let mut first_unkept = Held::<E, VECTORS>::NOTHING;
     loop {
-        let mut bytes = row.bytes_of_full::<K, VECTORS>(walk);
-        while walk.is_full() && slots.keeps(slot) {
-            // Masks come from memory: they are on their way while those before are at work.
-            let bytes_ahead = row.bytes_of_full::<K, VECTORS>(walk.next());
+        // Masks come from memory: they are on their way while those before are at work, unless
+        // additive ones leave no registers for that.
+        let mut bytes_ahead = [[0; 2]; VECTORS];
+        if !K::ADDITIVE {
+            bytes_ahead = row.bytes_of_full::<K, VECTORS>(walk);
+        }
+        while fast && walk.is_full() && slots.keeps(slot) {
+            let mut bytes = bytes_ahead;
+            if K::ADDITIVE {
+                bytes = row.bytes_of_full::<K, VECTORS>(walk);
+            } else {
+                bytes_ahead = row.bytes_of_full::<K, VECTORS>(walk.next());
+            }
             slots.wait(slot);
             let (stretch, at) = (row.stretch(walk), slots.at(slot));
             let held =
                 stretch.take::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, at, bytes, true);
             of_lane = stretch
                 .accumulate::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, &held, of_lane);
-            bytes = bytes_ahead;
             (walk, slot) = (walk.next(), slot + 1);
         }
         if !walk.is_on_row() {
@@ -131,10 +141,11 @@ pub(super) unsafe fn two_passes<
     let of_row = row.at.merge(of_warp, scale.coefficient);
 
     // Second pass.
+    let y = y_of_row();
     let factors = (of_row.reference(), normalizer(of_row, row.mask.outside_bank));
     (walk, slot) = (row.walk, 0);
     loop {
-        while walk.is_full() && slots.keeps(slot) {
+        while fast && walk.is_full() && slots.keeps(slot) {
             let (stretch, at) = (row.stretch(walk), slots.at(slot));
             let held =
                 stretch.take_again::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, at, true);

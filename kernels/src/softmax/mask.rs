@@ -132,7 +132,7 @@ impl RowMask {
         }
         if K::ADDITIVE && !problem.additive.is_null() {
             let offset = offsets.additive + index * problem.additive_bank;
-            let size = if problem.flags & flags::ADDITIVE_F32 != 0 { 4 } else { size_of::<E>() };
+            let size = if is_additive_f32::<E>(problem) { 4 } else { size_of::<E>() };
             mask.additive = problem.additive.cast::<u8>().offset(offset as isize * size as isize);
         }
         mask
@@ -236,12 +236,18 @@ pub fn hidden_marks(problem: &SoftmaxForward, words: [u32; 2]) -> [u32; 2] {
     words.map(|word| (((word & LOW_SEVEN) + LOW_SEVEN) | word) ^ inverted)
 }
 
+/// Is the additive mask f32, not of the element type? Never beside f64.
+#[inline(always)]
+fn is_additive_f32<E: Element>(problem: &SoftmaxForward) -> bool {
+    size_of::<E>() < 8 && problem.flags & flags::ADDITIVE_F32 != 0
+}
+
 /// Bytes from one element of the additive mask to the next.
 #[inline(always)]
 pub fn additive_step<E: Element>(problem: &SoftmaxForward) -> usize {
     if problem.flags & flags::ADDITIVE_BROADCAST != 0 {
         0
-    } else if problem.flags & flags::ADDITIVE_F32 != 0 {
+    } else if is_additive_f32::<E>(problem) {
         4
     } else {
         size_of::<E>()
@@ -261,7 +267,7 @@ pub unsafe fn load_additive<E: Element, const ALIGNED: bool>(
     if problem.flags & flags::ADDITIVE_BROADCAST != 0 {
         return E::splat(additive_element::<E>(problem, additive, 0));
     }
-    let wide = problem.flags & flags::ADDITIVE_F32 != 0;
+    let wide = is_additive_f32::<E>(problem);
     let from = additive.offset(column as isize * additive_step::<E>(problem) as isize);
     let aligned = ALIGNED || (from as usize).is_multiple_of(16);
     if aligned && !wide {
@@ -294,7 +300,7 @@ pub unsafe fn additive_element<E: Element>(
     column: i32,
 ) -> E::Accumulator {
     let from = additive.offset(column as isize * additive_step::<E>(problem) as isize);
-    if problem.flags & flags::ADDITIVE_F32 != 0 {
+    if is_additive_f32::<E>(problem) {
         E::Accumulator::from_f32(global::load_cached(from.cast::<f32>()))
     } else {
         E::load(from.cast::<E>()).widen()

@@ -44,6 +44,10 @@ pub struct Ring<'a, E, K, const VECTORS: usize, const ALIGNED: bool> {
 impl<'a, E: Element, K: MaskKind, const VECTORS: usize, const ALIGNED: bool>
     Ring<'a, E, K, VECTORS, ALIGNED>
 {
+    /// Registers are left for a stretch: the block has all of a multiprocessor, but additive masks and
+    /// f64 take many.
+    const HOLDS: bool = E::LANES > 2 && !K::ADDITIVE;
+
     /// The ring when `at`'s row, the cluster's first, begins.
     ///
     /// # Safety
@@ -99,10 +103,9 @@ impl<E: Element, K: MaskKind, const VECTORS: usize, const ALIGNED: bool> Stage
         self.slots.keeps(nth)
     }
 
-    /// The block has a multiprocessor's registers, of which f64 leaves too few.
     #[inline(always)]
     fn holds(&self, nth: u32) -> bool {
-        E::LANES > 2 && nth == self.slots.count
+        Self::HOLDS && nth == self.slots.count
     }
 
     #[inline(always)]
@@ -194,12 +197,19 @@ impl<'a, E: Element, K: MaskKind, const VECTORS: usize, const ALIGNED: bool>
                 let walk = self.walk;
                 self.walk = walk.next();
                 if walk.is_seen() {
-                    let (stretch, barrier) = (self.row.stretch(walk), slots.barrier(slot));
+                    let barrier = slots.barrier(slot);
+                    let stretch = if Ring::<E, K, VECTORS, ALIGNED>::HOLDS {
+                        self.row.stretch(walk)
+                    } else {
+                        // Found anew, where registers are short.
+                        LongRow::<E, Cluster, ALIGNED>::of::<K, VECTORS>(self.problem, self.row.at)
+                            .stretch(walk)
+                    };
                     // The phase cannot end before this thread has arrived.
                     let bytes = stretch.copy(stretch.x_at(0), slots.at(slot), barrier);
                     mbarrier::arrive_expect_tx(barrier, bytes);
                     self.kept += 1;
-                    if !slots.keeps(self.kept) {
+                    if Ring::<E, K, VECTORS, ALIGNED>::HOLDS && !slots.keeps(self.kept) {
                         self.prefetch();
                     }
                     return;

@@ -139,9 +139,12 @@ fn the_table() {
         for kernel in variant.kernels.as_flattened() {
             let name = kernel.name();
             assert_eq!(kernel.bounds().threads, tile.threads, "{name}");
-            let (plain, masked) = tile.blocks_per_sm;
-            let is_masked = name.contains("_masked_scores_") || name.contains("_f64_");
-            let blocks = if is_masked { masked } else { plain };
+            let (plain, masked, of_f64) = tile.blocks_per_sm;
+            let blocks = match name {
+                _ if name.contains("_f64_") => of_f64,
+                _ if name.contains("_masked_scores_") => masked,
+                _ => plain,
+            };
             assert_eq!(kernel.bounds().blocks_per_sm, blocks, "{name}");
             // Pairs of 16-bit floats are converted by instructions of sm_80.
             let at_least = if name.contains("f16_") { tile.arch.max("sm_80") } else { tile.arch };
