@@ -339,7 +339,8 @@ fn explanations() {
         let text = found.to_string();
         assert!(
             text.contains(
-                "not block4, block8, staged4: holds rows of up to 8192 columns, not 20000"
+                "not block4, block8: holds rows of up to 8192 columns, not 20000; \
+                 not staged4: holds rows of up to 4096 columns, not 20000"
             ),
             "{text}"
         );

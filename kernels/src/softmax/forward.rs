@@ -9,7 +9,7 @@
 //!   vectors of 16 bytes each, so that x is read once and y written once.
 //! - Registers: the inputs stay as they are, 4 registers a vector; scores and exponentials are
 //!   computed twice, for the sum and for the output, which is cheaper than to hold them twice as
-//!   wide. Shared memory: 512 bytes a block where warps merge, 768 in a cluster.
+//!   wide. Shared memory: 768 bytes a block where warps merge, 1168 in a cluster.
 //! - Roofline: memory. Bytes moved are x, y and the masks, once; the yardstick is a device-to-device
 //!   copy of the same bytes.
 
