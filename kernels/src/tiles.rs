@@ -129,3 +129,40 @@ forward's eight; 0.98 at 2 and 4 KiB, 0.92 beyond")
         }
     };
 }
+
+/// When an attention tile that can run a problem is preferred to those after it in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AttentionPreference {
+    /// Always.
+    Always,
+    /// For row groups of up to so many rows: the queries of a head, or of all the heads that share a
+    /// K/V head, where those are packed.
+    RowsUpTo(u32),
+}
+
+/// How an attention kernel is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AttentionTile {
+    /// What it is called in entry names.
+    pub name: &'static str,
+    /// When it is preferred.
+    pub preference: AttentionPreference,
+    /// The widest head dimension of q and k.
+    pub head_dim: u32,
+    /// The widest head dimension of v and o.
+    pub value_dim: u32,
+    /// Rows of a tile: queries, or packed pairs of query and head.
+    pub rows: u32,
+    /// Keys of a block of keys.
+    pub keys: u32,
+    /// Threads in a block, exactly.
+    pub threads: u32,
+    /// Blocks that fit on a multiprocessor at once, by their registers.
+    pub blocks_per_sm: u32,
+    /// Bytes of shared memory that a block takes.
+    pub shared_bytes: u32,
+    /// The architecture it is compiled for, and the oldest it runs on.
+    pub arch: &'static str,
+    /// Why these numbers.
+    pub reason: &'static str,
+}
