@@ -4,6 +4,18 @@
 //! |---|---|
 //! | [`problem`] | what the host tells a kernel |
 //! | [`schedule`] | which tile a block computes |
+//! | [`sequence`] | a batch entry's rows in the tensors, and which of them count |
+//! | [`mask`] | which keys a query sees |
+//! | [`bias`] | what is added to scores |
+//! | [`dropout`] | which probabilities are kept |
+//! | [`naive`] | the definition, in f64 |
+//! | [`entries`] | the instances, for each element type, features and tile |
 
+pub mod bias;
+pub mod dropout;
+pub mod entries;
+pub mod mask;
+pub mod naive;
 pub mod problem;
 pub mod schedule;
+pub mod sequence;

@@ -7,8 +7,8 @@ use super::schedule::Schedule;
 use crate::softmax::problem::Divisor;
 use core::ffi::c_void;
 
-/// The longest sequence, and the widest window: positions and their differences fit in an i32.
-pub const MAX_SEQUENCE: u32 = 1 << 30;
+/// The longest sequence: sums of two positions and a tile fit in an i32.
+pub const MAX_SEQUENCE: u32 = 1 << 29;
 
 /// How far a tensor moves for a step along each dimension, in its elements.
 #[repr(C)]
@@ -117,10 +117,9 @@ pub struct AttentionForward {
     pub bank_size: u32,
     /// Bits of [`flags`].
     pub flags: u32,
-    /// Keys visible to the left of the diagonal, at most [`MAX_SEQUENCE`]; negative: all.
+    /// Keys visible to the left of the diagonal; negative: all.
     pub window_left: i32,
-    /// Keys visible to the right of the diagonal, 0 for causal, at most [`MAX_SEQUENCE`]; negative:
-    /// all.
+    /// Keys visible to the right of the diagonal, 0 for causal; negative: all.
     pub window_right: i32,
 
     /// Queries of a slot; with packed sequences of the longest.

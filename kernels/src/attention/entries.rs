@@ -1,0 +1,45 @@
+//! The instances of attention: element type x features x tile, from the table in
+//! [`crate::tiles`].
+//!
+//! Entries are named `attention_forward_<element>_<features>_<tile>`; those of the definition in
+//! f64 `attention_naive_<element>_exact` and `attention_naive_<element>_rounded`.
+
+use super::{naive::naive, problem::AttentionForward};
+use cuda_std::kernel;
+use half::{bf16, f16};
+use pastey::paste;
+
+macro_rules! naive_entries {
+    ($($Element:ident)*) => { paste! {$(
+        #[doc = concat!("[`naive`] of ", stringify!($Element), ".")]
+        ///
+        /// # Safety
+        /// That of the body.
+        #[kernel(launch_bounds(128, 1))]
+        pub unsafe fn [<attention_naive_ $Element _exact>](problem: AttentionForward) {
+            naive::<$Element, false>(&problem)
+        }
+
+        #[doc = concat!("[`naive`] of ", stringify!($Element), ", rounded at every step.")]
+        ///
+        /// # Safety
+        /// That of the body.
+        #[kernel(launch_bounds(128, 1))]
+        pub unsafe fn [<attention_naive_ $Element _rounded>](problem: AttentionForward) {
+            naive::<$Element, true>(&problem)
+        }
+    )*}};
+}
+
+naive_entries!(f16 bf16 f32);
+
+cuda_std::host_only! {
+    use cuda_std::host::Kernel;
+
+    /// The definition in f64, by element type (f16, bf16, f32); then exact, or rounded at every step.
+    pub static NAIVE: [[&Kernel<(AttentionForward,)>; 2]; 3] = [
+        [&attention_naive_f16_exact, &attention_naive_f16_rounded],
+        [&attention_naive_bf16_exact, &attention_naive_bf16_rounded],
+        [&attention_naive_f32_exact, &attention_naive_f32_rounded],
+    ];
+}
