@@ -3,11 +3,10 @@
 use super::{
     call::Call,
     cut::lanes,
-    mask::{Per, Polarity},
     options::{ScaledMaskedSoftmax, accumulator},
     tuning::TunedMask,
 };
-use crate::{Causal, Dtype, Error, RawTensor, Result};
+use crate::{Causal, Dtype, Error, Per, Polarity, RawTensor, Result};
 use kernels::softmax::problem::flags;
 
 /// Masks of a bank that an index reaches: it is an i32, and a negative one is outside.
@@ -76,7 +75,7 @@ impl Masks {
         let row_shape = &shape[..shape.len() - 1];
         let banked = call.mask.bank_index.is_some();
         let mut masks = Masks { bank_size: MAX_BANK, ..Masks::default() };
-        masks.set(options.diagonal == Causal::TopLeft, flags::TOP_LEFT);
+        masks.set(options.range.diagonal == Causal::TopLeft, flags::TOP_LEFT);
         if let Some((raw, polarity)) = &call.mask.bytes {
             raw.check_dtype("mask", Dtype::U8)?;
             let (mask, bank) = unbanked("mask", raw, banked, &mut masks.bank_size)?;
@@ -129,7 +128,7 @@ impl Masks {
             TunedMask::Additive
         } else if self.bytes.is_some() {
             TunedMask::Bytes
-        } else if options.has_diagonal() || self.lengths.is_some() {
+        } else if options.range.has_diagonal() || self.lengths.is_some() {
             TunedMask::Range
         } else {
             TunedMask::None

@@ -7,18 +7,18 @@ use super::{
     launch::{Entry, Launch},
     options::ScaledMaskedSoftmax,
     rows::{self, MAX_ROWS, OPERANDS, Operand, RowDimension, Slice},
-    tile_choice::{Candidate, Choice, Wish, choose, dtype_index},
+    tile_choice::{Candidate, dtype_index},
     tuning::{self, TunedMask},
 };
-use crate::{Error, LaunchConfig, RawTensor, Result};
+use crate::{
+    Error, Explanation, RawTensor, Result,
+    choice::{Choice, Wish, choose},
+};
 use kernels::softmax::{
     entries::{BACKWARD_VARIANTS, FORWARD_VARIANTS},
     problem::{self, Divisor, MAX_ROW_DIMENSIONS, SoftmaxForward},
 };
-use std::{
-    fmt,
-    ptr::{null, null_mut},
-};
+use std::ptr::{null, null_mut};
 
 /// All that a plan depends on: options, shapes, strides, alignments, the device's architecture.
 /// Tensors stand here with the low bits of their pointer only.
@@ -34,44 +34,6 @@ pub(super) struct Plan {
     pub entry: Entry,
     pub launches: Vec<Launch>,
     pub explanation: Explanation,
-}
-
-/// Which variant runs a problem, how, and why not the others.
-#[derive(Debug, Clone)]
-pub struct Explanation {
-    /// The entry that is launched.
-    pub kernel: &'static str,
-    /// Its tile's name.
-    pub tile: &'static str,
-    /// Why the tile is as it is.
-    pub reason: &'static str,
-    /// Whether the file that `FUSED_ATTENTION_TUNING` names prefers it.
-    pub is_tuned: bool,
-    /// Each launch: one, unless there are more rows than a launch takes.
-    pub launches: Vec<LaunchConfig>,
-    /// The tiles before it in the table, and why they were passed over.
-    pub passed_over: Vec<(&'static str, String)>,
-}
-
-impl fmt::Display for Explanation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: tile {} ({})", self.kernel, self.tile, self.reason)?;
-        if let Some(LaunchConfig { grid, block, cluster, shared_bytes }) = self.launches.first() {
-            write!(f, "; grid {grid}, block {block}, cluster {cluster}, ")?;
-            write!(f, "{shared_bytes} bytes of shared memory")?;
-        }
-        if self.is_tuned {
-            f.write_str("; preferred by the tuning file")?;
-        }
-        if self.launches.len() != 1 {
-            write!(f, "; {} launches", self.launches.len())?;
-        }
-        for alike in self.passed_over.chunk_by(|(_, a), (_, b)| a == b) {
-            let tiles: Vec<_> = alike.iter().map(|(tile, _)| *tile).collect();
-            write!(f, "; not {}: {}", tiles.join(", "), alike[0].1)?;
-        }
-        Ok(())
-    }
 }
 
 /// Checks the forms of all tensors and finds the launches.
@@ -101,13 +63,11 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
             .find_map(|tile| choose(Some(Wish::Tuning(tile))).ok()),
     };
     let is_tuned = tuned.is_some();
-    let Choice { candidate, cut, passed_over } =
-        tuned.map_or_else(|| choose(options.tile.map(Wish::Options)), Ok).map_err(|tried| {
-            let tried: Vec<_> = tried.iter().map(|(tile, why)| format!("{tile}: {why}")).collect();
-            Error::NoEligibleTile { operation: operation.name(), tried: tried.join("; ") }
-        })?;
+    let Choice { candidate, cut, passed_over } = tuned
+        .map_or_else(|| choose(options.tile.map(Wish::Options)), Ok)
+        .map_err(|tried| tried.into_error(operation.name()))?;
     let Candidate { tile, entry } = candidate;
-    let merged = rows::merge(&dimensions, options.has_diagonal());
+    let merged = rows::merge(&dimensions, options.range.has_diagonal());
     // Rows without columns have nothing but their lse.
     let is_empty = demand.rows == 0 || demand.columns == 0 && call.lse.is_none();
     let slices = if is_empty { Vec::new() } else { rows::slices(&merged, MAX_ROWS) };
@@ -204,8 +164,8 @@ fn template(key: &PlanKey, masks: &Masks, dimensions: &[RowDimension], cut: Cut)
         bytes_bank: masks.bytes_bank,
         additive_bank: masks.additive_bank,
         columns: shape.last().copied().unwrap_or(0) as u64,
-        window_left: key.options.window_left,
-        window_right: key.options.columns_right(),
+        window_left: key.options.range.left,
+        window_right: key.options.range.right(),
         queries: queries as u64,
         first_query: 0,
         rows: 0,

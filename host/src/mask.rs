@@ -75,7 +75,7 @@ impl<'a> Mask<'a> {
 
     /// As pointers, once everything that the host knows of has been checked: devices, and the
     /// values of lengths and indices for rows of `columns`.
-    pub(super) fn to_raw(self, device: &Device, columns: usize) -> Result<RawMask> {
+    pub(crate) fn to_raw(self, device: &Device, columns: usize) -> Result<RawMask> {
         if let Some((placed, _)) = self.bytes {
             device.check_same("mask", placed.device)?;
         }
