@@ -41,6 +41,7 @@ mod debug;
 mod device;
 mod dims;
 mod element;
+mod element_masks;
 #[cfg(feature = "emulator")]
 mod emulated;
 mod error;

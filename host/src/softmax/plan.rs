@@ -135,8 +135,8 @@ fn row_dimensions(call: &Call, masks: &Masks) -> Vec<RowDimension> {
         let mut strides = [0; OPERANDS];
         strides[Operand::Source as usize] = call.source.strides[dim];
         strides[Operand::Output as usize] = call.output.strides[dim];
-        strides[Operand::Bytes as usize] = stride(&masks.bytes, dim);
-        strides[Operand::Additive as usize] = stride(&masks.additive, dim);
+        strides[Operand::Bytes as usize] = stride(&masks.elements.bytes, dim);
+        strides[Operand::Additive as usize] = stride(&masks.elements.additive, dim);
         strides[Operand::Lengths as usize] = stride(&masks.lengths, dim);
         strides[Operand::BankIndex as usize] = stride(&masks.bank_index, dim);
         strides[Operand::Gradient as usize] = stride(&call.gradient, dim);
@@ -159,10 +159,10 @@ fn template(key: &PlanKey, masks: &Masks, dimensions: &[RowDimension], cut: Cut)
         additive: null(),
         lengths: null(),
         bank_index: null(),
-        bank_size: masks.bank_size,
+        bank_size: masks.elements.bank_size,
         flags: masks.flags,
-        bytes_bank: masks.bytes_bank,
-        additive_bank: masks.additive_bank,
+        bytes_bank: masks.elements.bytes_bank,
+        additive_bank: masks.elements.additive_bank,
         columns: shape.last().copied().unwrap_or(0) as u64,
         window_left: key.options.range.left,
         window_right: key.options.range.right(),
