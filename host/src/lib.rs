@@ -32,6 +32,7 @@
 //! first one; `FUSED_ATTENTION_DEBUG=trace` prints plans, launches and their times; `nan,trace`
 //! does both. With the feature `tracing` each launch is a span.
 
+mod attention;
 mod backend;
 mod causal;
 mod choice;
@@ -58,6 +59,10 @@ mod stream;
 mod tensor;
 mod visible_range;
 
+pub use attention::{
+    Attention, AttentionInputs, AttentionOutput, PackedSequences, Precision, RawAttention,
+    RawDropoutSeed, RawSequences, attention_tile_names,
+};
 pub use causal::Causal;
 pub use cuda_launch::{Dim3, Kernel, KernelArgs, LaunchBounds, LaunchConfig, Launcher};
 pub use cuda_ptx::PtxLibrary;
