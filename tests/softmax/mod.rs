@@ -11,7 +11,7 @@ mod masks;
 mod not_finite;
 mod omitted_synchronisation;
 mod plans;
-mod properties;
+pub(crate) mod properties;
 mod scales;
 mod shapes;
 mod tiles;

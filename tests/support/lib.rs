@@ -1,6 +1,7 @@
 //! What the tests share: the backends they run on.
 
 pub mod allocations;
+pub mod attention_case;
 pub mod placement;
 pub mod random;
 pub mod softmax_case;

@@ -14,7 +14,7 @@ use super::{
     problem::AttentionForward,
     sequence::Sequence,
 };
-use crate::numbers::{Accumulator, Element};
+use crate::numbers::Element;
 use cuda_std::{
     global, math, thread,
     warp::{self, FULL_MASK, lane_id},
@@ -145,7 +145,12 @@ pub unsafe fn naive<E: Element<Accumulator = f32>, const ROUNDED: bool>(
     while chunk < end && row_sum != 0.0 {
         let key = chunk + lane as i32;
         let score = if key < end { row.score::<ROUNDED>(key) } else { f64::NEG_INFINITY };
-        let mut p = if score == f64::NEG_INFINITY { 0.0 } else { math::exp_f64(score - lse) };
+        // Not exp(score - lse): a large lse has lost the sum.
+        let mut p = if score == f64::NEG_INFINITY {
+            0.0
+        } else {
+            math::exp_f64(score - reference) / row_sum
+        };
         if ROUNDED {
             p = rounded::<E>(p);
         }

@@ -1,0 +1,4 @@
+//! Flash attention.
+
+mod definition;
+mod properties;

@@ -1,0 +1,172 @@
+//! Attention problems with their numbers: run on a device, compared with the reference.
+
+use super::{AttentionCase, data::Data};
+use crate::placement::{Placed, Placement};
+use fused_attention::{
+    Device, Element, Precision,
+    reference::{
+        attention::Attention as Solution,
+        tolerance::{Unfused, check_lse, check_output},
+    },
+};
+
+/// A problem with its numbers, and what is right for them.
+pub struct SolvedAttention<T> {
+    /// The problem.
+    pub case: AttentionCase,
+    data: Data<T>,
+    /// The reference in f64, in the order of the tensors.
+    pub expected: Solution,
+    unfused: Unfused<T>,
+}
+
+/// Output and log-sum-exp, in the order of the tensors.
+pub type AttentionResult<T> = (Vec<T>, Vec<f32>);
+
+/// What outputs hold before anything is written.
+const UNWRITTEN: f64 = 5.5;
+const UNWRITTEN_LSE: f64 = 77.0;
+
+impl<T: Element> SolvedAttention<T> {
+    pub(super) fn new(case: AttentionCase) -> Self {
+        let data = Data::<T>::draw(&case);
+        let (mut expected, unfused) =
+            data.with_problem(&case, |problem| (problem.solve(), problem.solve_unfused::<T>()));
+        // A batch entry without a mask of its own in the bank.
+        if let (Some(bank), Some(index)) = (&case.bank, &data.bank_index) {
+            let rows = case.heads * case.most_queries();
+            for (b, index) in index.iter().enumerate() {
+                if !(0..bank.size as i32).contains(index) {
+                    expected.o[b * rows * case.value_dim..][..rows * case.value_dim].fill(f64::NAN);
+                    expected.lse[b * rows..][..rows].fill(f64::NAN);
+                }
+            }
+        }
+        let elements = case.value_dim;
+        let expected = Solution {
+            o: in_tensor_order(&case, &expected.o, elements, UNWRITTEN),
+            lse: in_tensor_order(&case, &expected.lse, 1, UNWRITTEN_LSE),
+        };
+        let unwritten = T::from_f64(UNWRITTEN);
+        let unfused = Unfused {
+            values: in_tensor_order(&case, &unfused.values, elements, unwritten),
+            row_errors: in_tensor_order(&case, &unfused.row_errors, 1, 0.0),
+            weights: in_tensor_order(&case, &unfused.weights, elements, 0.0),
+        };
+        SolvedAttention { case, data, expected, unfused }
+    }
+
+    /// The same numbers for this tile.
+    pub fn with_tile(self, tile: &'static str) -> Self {
+        SolvedAttention { case: AttentionCase { tile: Some(tile), ..self.case }, ..self }
+    }
+
+    /// Compares output and log-sum-exp of a device with the reference.
+    ///
+    /// # Panics
+    /// They differ, or the library refuses the problem.
+    #[track_caller]
+    pub fn assert_right(&self, device: &Device) {
+        if let Err(message) = self.check(device) {
+            panic!("{} on {device}: {message}\n{:?}", T::DTYPE, self.case);
+        }
+    }
+
+    /// Compares output and log-sum-exp of a device with the reference.
+    ///
+    /// # Errors
+    /// How they differ, or why the library refuses the problem.
+    pub fn check(&self, device: &Device) -> Result<(), String> {
+        let (o, lse) = self.run(device)?;
+        check_output(&o, &self.expected.o, &self.unfused, self.case.value_dim)
+            .map(drop)
+            .and_then(|()| check_lse(&lse, &self.expected.lse))
+            .map_err(|mismatch| mismatch.to_string())
+    }
+
+    /// Output and log-sum-exp of a device.
+    ///
+    /// # Errors
+    /// The library refuses the problem, or wrote elsewhere.
+    pub fn run(&self, device: &Device) -> Result<AttentionResult<T>, String> {
+        let case = &self.case;
+        let shape = case.query_shape(case.value_dim);
+        let unwritten = T::from_f64(UNWRITTEN);
+        let (o, lse) = (
+            vec![unwritten; self.expected.o.len()],
+            vec![UNWRITTEN_LSE as f32; self.expected.lse.len()],
+        );
+        let o = Placed::new(device, case.o, &o, &shape, T::from_f64(3.5)).map_err(text)?;
+        let lse_shape = &shape[..shape.len() - 1];
+        let lse = Placed::new(device, Placement::Offset(1), &lse, lse_shape, 9.0).map_err(text)?;
+        let stream = device.default_stream();
+        self.data
+            .with_inputs(case, device, |inputs| {
+                case.options().forward_into(&stream, inputs, &o.tensor, Some(&lse.tensor))
+            })
+            .map_err(text)?;
+        Ok((o.read()?, lse.read()?))
+    }
+
+    /// Compares a device's definition in f64 with the reference.
+    ///
+    /// # Errors
+    /// How they differ, or why the library refuses the problem.
+    pub fn check_definition(&self, device: &Device) -> Result<(), String> {
+        let (o, lse) = self.define(device, Precision::Exact).map_err(text)?;
+        let near = |(i, (found, expected)): (usize, (&f64, &f64))| {
+            let same = found == expected || found.is_nan() && expected.is_nan();
+            let near = (found - expected).abs() <= 1e-11 * (1.0 + expected.abs());
+            let message = || format!("element {i}: {found}, expected {expected}");
+            if same || near { Ok(()) } else { Err(message()) }
+        };
+        lse.iter().zip(&self.expected.lse).enumerate().try_for_each(near)?;
+        o.iter().zip(&self.expected.o).enumerate().try_for_each(near)
+    }
+
+    fn define(
+        &self,
+        device: &Device,
+        precision: Precision,
+    ) -> fused_attention::Result<(Vec<f64>, Vec<f64>)> {
+        let case = &self.case;
+        let shape = case.query_shape(case.value_dim);
+        let o = device.upload(&vec![UNWRITTEN; self.expected.o.len()], &shape)?;
+        let lse_shape = &shape[..shape.len() - 1];
+        let lse = device.upload(&vec![UNWRITTEN_LSE; self.expected.lse.len()], lse_shape)?;
+        let stream = device.default_stream();
+        self.data.with_inputs(case, device, |inputs| {
+            case.options().definition_into(&stream, inputs, precision, &o, Some(&lse))
+        })?;
+        Ok((o.to_vec()?, lse.to_vec()?))
+    }
+}
+
+fn text(error: fused_attention::Error) -> String {
+    error.to_string()
+}
+
+/// Rows of batch entries, with as many queries as the longest has, in the order of the tensors; rows
+/// of no sequence hold `outside`.
+fn in_tensor_order<N: Copy>(
+    case: &AttentionCase,
+    rows: &[N],
+    elements: usize,
+    outside: N,
+) -> Vec<N> {
+    if case.query_offsets.is_none() {
+        return rows.to_vec();
+    }
+    let shape = case.query_shape(elements);
+    let (heads, total, queries) = (shape[0], shape[1], case.most_queries());
+    let mut ordered = vec![outside; heads * total * elements];
+    for b in 0..case.sequences() {
+        let slot = case.query_slot(b);
+        for head in 0..heads {
+            let from = &rows[(b * heads + head) * queries * elements..][..slot.len() * elements];
+            let to = (head * total + slot.start) * elements;
+            ordered[to..to + from.len()].copy_from_slice(from);
+        }
+    }
+    ordered
+}
