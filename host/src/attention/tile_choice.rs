@@ -6,7 +6,7 @@ use crate::{
     choice::{self, runs_on},
 };
 use kernels::{
-    attention::{entries::FORWARD_VARIANTS, problem::AttentionForward},
+    attention::{entries::ATTENTION_FORWARD_VARIANTS, problem::AttentionForward},
     tiles::{AttentionPreference, AttentionTile},
 };
 
@@ -48,8 +48,8 @@ pub(super) struct Cut {
 /// The table's rows with the entries for an element type and features.
 pub(super) fn candidates(dtype: Dtype, features: Features) -> impl Iterator<Item = Candidate> {
     let of_dtype = [Dtype::F16, Dtype::Bf16, Dtype::F32].iter().position(|&known| known == dtype);
-    FORWARD_VARIANTS.iter().filter_map(move |variant| {
-        let kernel = variant.kernels[of_dtype?][features as usize]?;
+    ATTENTION_FORWARD_VARIANTS.iter().filter_map(move |variant| {
+        let kernel = variant.kernels[of_dtype?]?[features as usize];
         Some(Candidate { tile: &variant.tile, kernel })
     })
 }

@@ -38,16 +38,15 @@ cuda_std::host_only! {
     use cuda_std::host::Kernel;
 
     /// A row of the forward's table with its entries.
-    pub struct ForwardVariant {
+    pub struct AttentionForwardVariant {
         /// How the kernel is cut.
         pub tile: AttentionTile,
-        /// By element type (f16, bf16, f32), then features (plain, all); none where there is no
-        /// such entry.
-        pub kernels: [[Option<&'static Kernel<(AttentionForward,)>>; 2]; 3],
+        /// By element type (f16, bf16, f32), where it has that; then plain, or with all features.
+        pub kernels: [Option<[&'static Kernel<(AttentionForward,)>; 2]>; 3],
     }
 
     /// All of them, in order of preference.
-    pub static FORWARD_VARIANTS: &[ForwardVariant] = &[];
+    pub static ATTENTION_FORWARD_VARIANTS: &[AttentionForwardVariant] = &[];
 
     /// The definition in f64, by element type (f16, bf16, f32); then exact, or rounded at every step.
     pub static NAIVE: [[&Kernel<(AttentionForward,)>; 2]; 3] = [
