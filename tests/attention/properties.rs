@@ -328,7 +328,7 @@ fn run<T: Element>(cases: u32, most: usize, device: impl Fn(u64) -> Device) {
     let result = TestRunner::new(config).run(&problem(most), |case| {
         let device = device(case.seed);
         let failed = |error| TestCaseError::fail(format!("{} on {device}: {error}", T::DTYPE));
-        case.solve::<T>().check(&device).map_err(failed)
+        case.solve_for::<T>(&device).check(&device).map_err(failed)
     });
     if let Err(error) = result {
         panic!("{error}");
@@ -338,7 +338,7 @@ fn run<T: Element>(cases: u32, most: usize, device: impl Fn(u64) -> Device) {
 fn random_problems<T: Element>() {
     run::<T>(cases(false), 1 << 22, emulator);
     for gpu in gpus() {
-        run::<T>(cases(true), 1 << 24, |_| gpu.clone());
+        run::<T>(cases(true), 1 << 27, |_| gpu.clone());
     }
 }
 

@@ -4,7 +4,7 @@ mod backward;
 mod empty;
 mod errors;
 mod extreme_forms;
-mod large;
+pub(crate) mod large;
 mod launches;
 mod masked_rows;
 mod masks;

@@ -7,6 +7,7 @@ mod uploaded;
 pub use self::solved::{AttentionResult, SolvedAttention};
 
 use crate::{
+    is_gpu,
     placement::Placement,
     softmax_case::{AdditiveMask, Bank, ByteMask, Values},
 };
@@ -149,18 +150,28 @@ impl AttentionCase {
         AttentionCase { causal: Some(Causal::BottomRight), ..self }
     }
 
-    /// Runs the problem and compares output and log-sum-exp with the reference.
+    /// Runs the problem and compares output and log-sum-exp with the reference; on a GPU, if the
+    /// problem is large, with the definition there.
     ///
     /// # Panics
     /// They differ, or the library refuses the problem.
     #[track_caller]
     pub fn assert_right<T: Element>(&self, device: &Device) {
-        self.solve::<T>().assert_right(device);
+        self.solve_for::<T>(device).assert_right(device);
     }
 
-    /// The problem with its numbers and what is right for them.
+    /// The problem with its numbers and what is right for them, by the reference on the CPU.
     pub fn solve<T: Element>(&self) -> SolvedAttention<T> {
-        SolvedAttention::new(self.clone())
+        SolvedAttention::by_reference(self.clone())
+    }
+
+    /// As [`AttentionCase::solve`]; if the problem is large, by the definition on a GPU.
+    pub fn solve_for<T: Element>(&self, device: &Device) -> SolvedAttention<T> {
+        let pairs: usize = self.scores().iter().product();
+        if pairs * (self.head_dim + self.value_dim) < 1 << 22 || !is_gpu(device) {
+            return self.solve();
+        }
+        SolvedAttention::by_definition(self.clone(), device)
     }
 
     /// The options that the problem asks for.

@@ -65,6 +65,7 @@ pub fn on_every_backend(test: impl Fn(&Device)) {
     }
 }
 
-fn is_gpu(device: &Device) -> bool {
+/// Whether the device is a GPU.
+pub fn is_gpu(device: &Device) -> bool {
     matches!(device.kind(), DeviceKind::Cuda { .. })
 }

@@ -3,7 +3,7 @@
 use super::{AttentionCase, data::Data};
 use crate::placement::{Placed, Placement};
 use fused_attention::{
-    Device, Element, Precision,
+    Device, Element, Explanation, Precision,
     reference::{
         attention::Attention as Solution,
         tolerance::{Unfused, check_lse, check_output},
@@ -28,7 +28,8 @@ const UNWRITTEN: f64 = 5.5;
 const UNWRITTEN_LSE: f64 = 77.0;
 
 impl<T: Element> SolvedAttention<T> {
-    pub(super) fn new(case: AttentionCase) -> Self {
+    /// Solved by the reference on the CPU.
+    pub(super) fn by_reference(case: AttentionCase) -> Self {
         let data = Data::<T>::draw(&case);
         let (mut expected, unfused) =
             data.with_problem(&case, |problem| (problem.solve(), problem.solve_unfused::<T>()));
@@ -54,6 +55,19 @@ impl<T: Element> SolvedAttention<T> {
             weights: in_tensor_order(&case, &unfused.weights, elements, 0.0),
         };
         SolvedAttention { case, data, expected, unfused }
+    }
+
+    /// Solved by the definition on a device.
+    pub(super) fn by_definition(case: AttentionCase, device: &Device) -> Self {
+        let data = Data::<T>::draw(&case);
+        let define = |precision| {
+            let defined = define(&case, &data, device, precision);
+            defined.unwrap_or_else(|error| panic!("{error}\n{case:?}"))
+        };
+        let (o, lse) = define(Precision::Exact);
+        let (unfused, _) = define(Precision::Rounded);
+        let unfused: Vec<T> = unfused.into_iter().map(T::from_f64).collect();
+        SolvedAttention { expected: Solution { o, lse }, unfused: unfused.into(), case, data }
     }
 
     /// The same numbers for this tile.
@@ -91,11 +105,8 @@ impl<T: Element> SolvedAttention<T> {
     pub fn run(&self, device: &Device) -> Result<AttentionResult<T>, String> {
         let case = &self.case;
         let shape = case.query_shape(case.value_dim);
-        let unwritten = T::from_f64(UNWRITTEN);
-        let (o, lse) = (
-            vec![unwritten; self.expected.o.len()],
-            vec![UNWRITTEN_LSE as f32; self.expected.lse.len()],
-        );
+        let o = vec![T::from_f64(UNWRITTEN); self.expected.o.len()];
+        let lse = vec![UNWRITTEN_LSE as f32; self.expected.lse.len()];
         let o = Placed::new(device, case.o, &o, &shape, T::from_f64(3.5)).map_err(text)?;
         let lse_shape = &shape[..shape.len() - 1];
         let lse = Placed::new(device, Placement::Offset(1), &lse, lse_shape, 9.0).map_err(text)?;
@@ -108,12 +119,23 @@ impl<T: Element> SolvedAttention<T> {
         Ok((o.read()?, lse.read()?))
     }
 
+    /// Which kernel a device would run, and why.
+    ///
+    /// # Errors
+    /// Why the library refuses the problem.
+    pub fn explain(&self, device: &Device) -> fused_attention::Result<Explanation> {
+        let case = &self.case;
+        let (shape, gap) = (case.query_shape(case.value_dim), T::from_f64(3.5));
+        let o = Placed::new(device, case.o, &vec![gap; self.expected.o.len()], &shape, gap)?;
+        self.data.with_inputs(case, device, |inputs| case.options().explain(inputs, &o.tensor))
+    }
+
     /// Compares a device's definition in f64 with the reference.
     ///
     /// # Errors
     /// How they differ, or why the library refuses the problem.
     pub fn check_definition(&self, device: &Device) -> Result<(), String> {
-        let (o, lse) = self.define(device, Precision::Exact).map_err(text)?;
+        let (o, lse) = define(&self.case, &self.data, device, Precision::Exact).map_err(text)?;
         let near = |(i, (found, expected)): (usize, (&f64, &f64))| {
             let same = found == expected || found.is_nan() && expected.is_nan();
             let near = (found - expected).abs() <= 1e-11 * (1.0 + expected.abs());
@@ -123,23 +145,25 @@ impl<T: Element> SolvedAttention<T> {
         lse.iter().zip(&self.expected.lse).enumerate().try_for_each(near)?;
         o.iter().zip(&self.expected.o).enumerate().try_for_each(near)
     }
+}
 
-    fn define(
-        &self,
-        device: &Device,
-        precision: Precision,
-    ) -> fused_attention::Result<(Vec<f64>, Vec<f64>)> {
-        let case = &self.case;
-        let shape = case.query_shape(case.value_dim);
-        let o = device.upload(&vec![UNWRITTEN; self.expected.o.len()], &shape)?;
-        let lse_shape = &shape[..shape.len() - 1];
-        let lse = device.upload(&vec![UNWRITTEN_LSE; self.expected.lse.len()], lse_shape)?;
-        let stream = device.default_stream();
-        self.data.with_inputs(case, device, |inputs| {
-            case.options().definition_into(&stream, inputs, precision, &o, Some(&lse))
-        })?;
-        Ok((o.to_vec()?, lse.to_vec()?))
-    }
+/// Output and log-sum-exp by the definition on a device.
+fn define<T: Element>(
+    case: &AttentionCase,
+    data: &Data<T>,
+    device: &Device,
+    precision: Precision,
+) -> fused_attention::Result<(Vec<f64>, Vec<f64>)> {
+    let shape = case.query_shape(case.value_dim);
+    let filled =
+        |shape: &[usize], value: f64| device.upload(&vec![value; shape.iter().product()], shape);
+    let o = filled(&shape, UNWRITTEN)?;
+    let lse = filled(&shape[..shape.len() - 1], UNWRITTEN_LSE)?;
+    let stream = device.default_stream();
+    data.with_inputs(case, device, |inputs| {
+        case.options().definition_into(&stream, inputs, precision, &o, Some(&lse))
+    })?;
+    Ok((o.to_vec()?, lse.to_vec()?))
 }
 
 fn text(error: fused_attention::Error) -> String {
