@@ -173,9 +173,9 @@ fn dtypes() {
             Error::DtypeMismatch { tensor: "k", expected: Dtype::F16, found: Dtype::Bf16 },
         |t, _p| t.v = of_dtype(t.v, Dtype::Bf16) => Error::DtypeMismatch { tensor: "v", .. },
         |t, _p| t.o = of_dtype(t.o, Dtype::Bf16) => Error::DtypeMismatch { tensor: "o", .. },
-        |t, p| t.lse = Some((&p.lengths).into()) => Error::DtypeMismatch { tensor: "lse", .. },
+        |t, _p| t.lse = t.lse.map(|lse| of_dtype(lse, Dtype::I32)) => Error::DtypeMismatch { tensor: "lse", .. },
         |t, p| t.scale = Some((&p.number).into()) => Error::DtypeMismatch { tensor: "scale", .. },
-        |t, p| t.slopes = Some((&p.o).into()) => Error::DtypeMismatch { tensor: "slopes", .. },
+        |t, p| t.slopes = Some((&p.lengths).into()) => Error::DtypeMismatch { tensor: "slopes", .. },
         |t, p| t.mask.bytes = Some(((&p.bias).into(), Polarity::Keep)) =>
             Error::DtypeMismatch { tensor: "mask", expected: Dtype::U8, .. },
         |t, p| t.mask.additive = Some(of_dtype((&p.bias).into(), Dtype::Bf16)) =>
