@@ -166,3 +166,20 @@ pub struct AttentionTile {
     /// Why these numbers.
     pub reason: &'static str,
 }
+
+/// Calls `$callback!` with all rows of the table of the attention forward, in order of preference:
+/// `(name, preference, element kind, head dimension of q and k, of v and o, (fragments of 16 rows a
+/// warp, warps, steps of 16 along the head dimension, of 8 along v's, steps of 8 keys), threads,
+/// blocks per multiprocessor, arch, reason)`.
+#[macro_export]
+macro_rules! attention_forward_tiles {
+    ($callback:ident) => {
+        $callback! {
+            (portable_d64, Always, Half, 64, 64, (2, 4, 4, 8, 8), 128, 2, "sm_80",
+                "128 queries, 32 a warp: half the reads of k and v from shared memory that 16 take")
+            (portable_d128, Always, Half, 128, 128, (2, 4, 8, 16, 8), 128, 2, "sm_80",
+                "128 queries, 32 a warp: half the reads of k and v from shared memory that 16 take; \
+two blocks on a multiprocessor, so that one multiplies while the other computes exponentials")
+        }
+    };
+}

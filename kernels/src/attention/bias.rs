@@ -1,6 +1,9 @@
 //! What is added to scores: a bias for each pair of query and key, and ALiBi.
 
 use super::{
+    online_softmax::Fragment,
+    pair::Places,
+    portable::half::Half,
     problem::{AttentionForward, flags},
     sequence::Sequence,
 };
@@ -60,6 +63,35 @@ impl RowBias {
         } else {
             E::load(self.elements.cast::<E>().add(key)).widen()
         }
+    }
+
+    /// Adds the biases of a lane's keys to its scores of a row: `key` is the first of them. Only
+    /// those in `range`, relative to it, are read.
+    ///
+    /// # Safety
+    /// The row must have a bias, valid for those keys.
+    #[inline(always)]
+    pub unsafe fn add_to<E: Half, const KEYS: usize>(
+        &self,
+        scores: &mut [Fragment; KEYS],
+        h: usize,
+        key: i32,
+        range: (i32, i32),
+    ) {
+        let step = self.moves as i32;
+        unroll!(n in KEYS, up to 16 => {
+            let column = 8 * n as i32;
+            let places = Places::of(column, range);
+            let pair = if self.wide {
+                let from = self.elements.cast::<f32>().wrapping_offset((key * step) as isize);
+                places.load_f32(from, column * step, step)
+            } else {
+                let from = self.elements.cast::<u16>().wrapping_offset((key * step) as isize);
+                E::widen_pair(places.load_u16(from, column * step, step))
+            };
+            scores[n][2 * h] += pair[0];
+            scores[n][2 * h + 1] += pair[1];
+        });
     }
 }
 

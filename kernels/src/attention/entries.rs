@@ -4,7 +4,15 @@
 //! Entries are named `attention_forward_<element>_<features>_<tile>`; those of the definition in
 //! f64 `attention_naive_<element>_exact` and `attention_naive_<element>_rounded`.
 
-use super::{naive::naive, problem::AttentionForward};
+use super::{
+    naive::naive,
+    portable::{
+        cut::Cut,
+        scores::{Full, Plain},
+    },
+    problem::AttentionForward,
+};
+use crate::attention_forward_tiles;
 use cuda_std::kernel;
 use half::{bf16, f16};
 use pastey::paste;
@@ -33,8 +41,55 @@ macro_rules! naive_entries {
 
 naive_entries!(f16 bf16 f32);
 
+macro_rules! forward_entries {
+    ($(($tile:ident, $preference:expr, $Kind:ident, $head_dim:tt, $value_dim:tt,
+        ($fragments:tt, $warps:tt, $depth:tt, $columns:tt, $keys:tt),
+        $threads:tt, $blocks:tt, $arch:tt, $reason:tt))*) => {
+        $(
+            entries_of_kind! {
+                $Kind $tile ($fragments $warps $depth $columns $keys) $threads $blocks $arch
+            }
+        )*
+    };
+}
+
+macro_rules! entries_of_kind {
+    (Half $($rest:tt)*) => {
+        forward_entry! { f16 plain Plain $($rest)* }
+        forward_entry! { f16 full Full $($rest)* }
+        forward_entry! { bf16 plain Plain $($rest)* }
+        forward_entry! { bf16 full Full $($rest)* }
+    };
+}
+
+macro_rules! forward_entry {
+    ($Element:ident $features:ident $Features:ident $tile:ident
+        ($fragments:tt $warps:tt $depth:tt $columns:tt $keys:tt) $threads:tt $blocks:tt $arch:tt) => {
+        paste! {
+            #[doc = concat!(
+                "Attention forward of ", stringify!($Element), ", ", stringify!($features),
+                ", tile ", stringify!($tile), ": [`Cut::forward`]."
+            )]
+            ///
+            /// # Safety
+            /// That of the body.
+            #[kernel(launch_bounds($threads, $blocks), arch = $arch)]
+            pub unsafe fn [<attention_forward_ $Element _ $features _ $tile>](
+                problem: AttentionForward,
+            ) {
+                Cut::<$fragments, $warps, $depth, $columns, $keys>::forward::<$Element, $Features>(
+                    &problem,
+                )
+            }
+        }
+    };
+}
+
+attention_forward_tiles!(forward_entries);
+
 cuda_std::host_only! {
-    use crate::tiles::AttentionTile;
+    use crate::tiles::{AttentionPreference, AttentionTile};
+    use super::portable::cut::shared_bytes;
     use cuda_std::host::Kernel;
 
     /// A row of the forward's table with its entries.
@@ -45,8 +100,58 @@ cuda_std::host_only! {
         pub kernels: [Option<[&'static Kernel<(AttentionForward,)>; 2]>; 3],
     }
 
-    /// All of them, in order of preference.
-    pub static ATTENTION_FORWARD_VARIANTS: &[AttentionForwardVariant] = &[];
+    macro_rules! forward_variants {
+        ($(($tile:ident, $preference:expr, $Kind:ident, $head_dim:tt, $value_dim:tt,
+            ($fragments:tt, $warps:tt, $depth:tt, $columns:tt, $keys:tt),
+            $threads:tt, $blocks:tt, $arch:tt, $reason:tt))*) => {
+            /// All of them, in order of preference.
+            pub static ATTENTION_FORWARD_VARIANTS: &[AttentionForwardVariant] = &[$(
+                AttentionForwardVariant {
+                    tile: AttentionTile {
+                        name: stringify!($tile),
+                        preference: {
+                            use AttentionPreference::*;
+                            $preference
+                        },
+                        head_dim: $head_dim,
+                        value_dim: $value_dim,
+                        rows: Cut::<$fragments, $warps, $depth, $columns, $keys>::ROWS,
+                        keys: Cut::<$fragments, $warps, $depth, $columns, $keys>::KEY_COUNT,
+                        threads: $threads,
+                        blocks_per_sm: $blocks,
+                        shared_bytes: shared_bytes(
+                            Cut::<$fragments, $warps, $depth, $columns, $keys>::ROWS,
+                            Cut::<$fragments, $warps, $depth, $columns, $keys>::KEY_COUNT,
+                            16 * $depth,
+                            8 * $columns,
+                            2,
+                        ),
+                        arch: $arch,
+                        reason: $reason,
+                    },
+                    kernels: kernels_of_kind!($Kind $tile),
+                },
+            )*];
+        };
+    }
+
+    macro_rules! kernels_of_kind {
+        (Half $tile:ident) => {
+            paste! {[
+                Some([
+                    &[<attention_forward_f16_plain_ $tile>],
+                    &[<attention_forward_f16_full_ $tile>],
+                ]),
+                Some([
+                    &[<attention_forward_bf16_plain_ $tile>],
+                    &[<attention_forward_bf16_full_ $tile>],
+                ]),
+                None,
+            ]}
+        };
+    }
+
+    attention_forward_tiles!(forward_variants);
 
     /// The definition in f64, by element type (f16, bf16, f32); then exact, or rounded at every step.
     pub static NAIVE: [[&Kernel<(AttentionForward,)>; 2]; 3] = [

@@ -1,6 +1,8 @@
 //! Which keys a query sees: the visible range, and boolean masks.
 
 use super::{
+    online_softmax::Fragment,
+    pair::Places,
     problem::{AttentionForward, MAX_SEQUENCE, flags},
     sequence::Sequence,
 };
@@ -96,6 +98,32 @@ impl RowMask {
         }
         let byte = global::load_cached(self.bytes.add((key as u32 * self.step) as usize));
         (byte != 0) == self.keep
+    }
+
+    /// Hides a lane's scores of a row: `key` is the first of its keys. Only bytes of those in
+    /// `range`, relative to it, are read.
+    ///
+    /// # Safety
+    /// The row must have a mask, valid for those keys.
+    #[inline(always)]
+    pub unsafe fn hide_in<const KEYS: usize>(
+        &self,
+        scores: &mut [Fragment; KEYS],
+        h: usize,
+        key: i32,
+        range: (i32, i32),
+    ) {
+        let step = self.step as i32;
+        let from = self.bytes.wrapping_offset((key * step) as isize);
+        unroll!(n in KEYS, up to 16 => {
+            let column = 8 * n as i32;
+            let pair = Places::of(column, range).load_u8(from, column * step, step);
+            unroll!(e in 2 => {
+                if (pair >> (8 * e) & 0xff != 0) != self.keep {
+                    scores[n][2 * h + e] = f32::NEG_INFINITY;
+                }
+            });
+        });
     }
 }
 

@@ -145,7 +145,7 @@ pub unsafe fn naive<E: Element<Accumulator = f32>, const ROUNDED: bool>(
     while chunk < end && row_sum != 0.0 {
         let key = chunk + lane as i32;
         let score = if key < end { row.score::<ROUNDED>(key) } else { f64::NEG_INFINITY };
-        // Not exp(score - lse): a large lse has lost the sum.
+        // Not relative to the log-sum-exp, in which the sum is lost if scores are huge.
         let mut p = if score == f64::NEG_INFINITY {
             0.0
         } else {
@@ -175,7 +175,7 @@ pub unsafe fn naive<E: Element<Accumulator = f32>, const ROUNDED: bool>(
         }
         chunk += 32;
     }
-    if index.is_none() {
+    if index.is_none() && (query as i32) < sequence.queries {
         (o, lse) = ([f64::NAN; 8], f64::NAN);
     }
 

@@ -1,0 +1,51 @@
+//! What a block and a warp have of the problem; the layout of shared memory.
+
+use super::swizzle::Swizzle;
+
+/// How the kernel is cut: `M` fragments of 16 rows a warp, `WARPS` warps, head dimensions of
+/// `16 * DEPTH` for q and k and `8 * COLUMNS` for v and o, blocks of `8 * KEYS` keys.
+pub struct Cut<
+    const M: usize,
+    const WARPS: usize,
+    const DEPTH: usize,
+    const COLUMNS: usize,
+    const KEYS: usize,
+>;
+
+/// Blocks of keys in shared memory: one is computed with, the next is on its way.
+pub const STAGES: u32 = 2;
+
+impl<
+    const M: usize,
+    const WARPS: usize,
+    const DEPTH: usize,
+    const COLUMNS: usize,
+    const KEYS: usize,
+> Cut<M, WARPS, DEPTH, COLUMNS, KEYS>
+{
+    /// Rows of a warp.
+    pub const WARP_ROWS: u32 = 16 * M as u32;
+    /// Rows of a block.
+    pub const ROWS: u32 = Self::WARP_ROWS * WARPS as u32;
+    /// Keys of a block of keys.
+    pub const KEY_COUNT: u32 = 8 * KEYS as u32;
+    /// Threads of a block.
+    pub const THREADS: u32 = 32 * WARPS as u32;
+    /// The layout of q and k.
+    pub const DEEP: Swizzle = Swizzle { chunks: 2 * DEPTH as u32 };
+    /// The layout of v and o.
+    pub const WIDE: Swizzle = Swizzle { chunks: COLUMNS as u32 };
+    /// Where the first block of keys begins, behind q.
+    pub const K: u32 = Self::ROWS * Self::DEEP.row_bytes();
+    /// Where its values begin.
+    pub const V: u32 = Self::K + Self::KEY_COUNT * Self::DEEP.row_bytes();
+    /// From one stage to the next.
+    pub const STAGE: u32 = Self::V - Self::K + Self::KEY_COUNT * Self::WIDE.row_bytes();
+    /// q's fragments stay in registers.
+    pub const KEEPS_Q: bool = M * DEPTH <= 8;
+}
+
+/// Bytes of shared memory that a block takes.
+pub const fn shared_bytes(rows: u32, keys: u32, depth: u32, columns: u32, element: u32) -> u32 {
+    (rows * depth + STAGES * keys * (depth + columns)) * element
+}

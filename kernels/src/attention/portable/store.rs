@@ -1,0 +1,112 @@
+//! The output on its way to global memory.
+
+use super::{
+    half::Half,
+    scores::WarpRows,
+    swizzle::{CHUNK, Swizzle},
+};
+use crate::attention::{online_softmax::Fragment, problem::flags};
+use cuda_std::{
+    global, shared,
+    warp::{self, FULL_MASK},
+};
+
+/// What the output of a lane's rows is multiplied by, and their log-sum-exp.
+pub type Results<const M: usize> = [[(f32, f32); 2]; M];
+
+/// Stores the warp's rows, by way of shared memory at `staging`, where only this warp's rows of q
+/// were: fragments are 4 bytes of a row, and 16 bytes are stored at once.
+///
+/// # Safety
+/// Convergent: the whole warp. The problem's output must be valid.
+#[inline(always)]
+pub unsafe fn store_rows<
+    E: Half,
+    const M: usize,
+    const COLUMNS: usize,
+    const MAY_BE_UNALIGNED: bool,
+>(
+    at: &WarpRows,
+    output: &[[Fragment; COLUMNS]; M],
+    results: &Results<M>,
+    layout: Swizzle,
+    staging: u32,
+) {
+    let (rows, problem, lane) = (&at.rows, at.rows.problem, at.lane);
+    // Other lanes have read q there.
+    warp::sync_warp(FULL_MASK);
+    unroll!(m in M, up to 2 => {
+        unroll!(h in 2 => {
+            let row = (16 * m + 8 * h) as u32 + lane / 4;
+            let to = layout.address(staging, row, 0) + lane % 4 * 4;
+            stage_row::<E, COLUMNS>(&output[m], h, results[m][h].0, layout, to);
+        });
+    });
+    warp::sync_warp(FULL_MASK);
+
+    let (lane_row, lane_chunk) = (lane / layout.group(), lane % layout.group());
+    let mut row = lane_row;
+    while row < 16 * M as u32 {
+        if at.first + (row as i32) < rows.slots() {
+            let to = rows.offset(&problem.o_strides, at.first + row as i32);
+            let to = problem.o.cast::<u16>().offset(to);
+            let from = layout.address(staging, row, lane_chunk);
+            let mut chunk = 0;
+            while chunk < layout.chunks {
+                let column = (chunk + lane_chunk) * 8;
+                if column < problem.value_dim {
+                    let words: [u32; 4] = shared::load(from + chunk * CHUNK);
+                    store_chunk::<MAY_BE_UNALIGNED>(
+                        to.add(column as usize),
+                        words,
+                        problem.flags & flags::UNALIGNED == 0,
+                    );
+                }
+                chunk += layout.group();
+            }
+        }
+        row += 32 / layout.group();
+    }
+
+    if lane.is_multiple_of(4) && !problem.lse.is_null() {
+        unroll!(m in M, up to 2 => {
+            unroll!(h in 2 => {
+                let row = at.row(m, h);
+                if row < rows.slots() {
+                    let to = rows.offset(&problem.lse_strides, row);
+                    global::store(problem.lse.cast::<f32>().offset(to), results[m][h].1);
+                }
+            });
+        });
+    }
+}
+
+/// Puts a lane's part of a row into shared memory.
+#[inline(always)]
+unsafe fn stage_row<E: Half, const COLUMNS: usize>(
+    output: &[Fragment; COLUMNS],
+    h: usize,
+    factor: f32,
+    layout: Swizzle,
+    to: u32,
+) {
+    // A row that sees nothing is 0, whatever v holds.
+    let scaled = |value: f32| if factor == 0.0 { 0.0 } else { value * factor };
+    unroll!(n in COLUMNS, up to 32 => {
+        let pair = E::pair(scaled(output[n][2 * h]), scaled(output[n][2 * h + 1]));
+        shared::store(layout.along(to, n as u32), pair);
+    });
+}
+
+/// Stores 16 bytes, at once if they are aligned.
+#[inline(always)]
+unsafe fn store_chunk<const MAY_BE_UNALIGNED: bool>(to: *mut u16, words: [u32; 4], aligned: bool) {
+    if !MAY_BE_UNALIGNED || aligned {
+        global::store_streaming(to.cast::<[u32; 4]>(), words);
+        return;
+    }
+    unroll!(i in 4 => {
+        global::store(to.add(2 * i), words[i] as u16);
+        global::store(to.add(2 * i + 1), (words[i] >> 16) as u16);
+    });
+}
