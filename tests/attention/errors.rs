@@ -397,7 +397,7 @@ fn too_much() {
             let size = |dim: usize| if shape[dim] > 1 { shape[dim] } else { 1 };
             let shape = [size(0), size(1), size(2), 16];
             tensors.q = reshaped(tensors.q, &shape, &[0, 0, 0, 1]);
-            tensors.k = reshaped(tensors.k, &[shape[0], 1, 7, 16], &[0, 0, 0, 1]);
+            tensors.k = reshaped(tensors.k, &[shape[0], shape[1], 7, 16], &[0, 0, 0, 1]);
             tensors.v = tensors.k;
             tensors.o = contiguous(tensors.o, &shape);
             tensors.lse = None;

@@ -45,7 +45,8 @@ fn in_a_key() {
             let causal = case.clone().causal();
             let solved = causal.solve::<f16>();
             let nan = |row: usize| solved.expected.lse[row].is_nan();
-            assert!(!nan(29) && nan(30) && nan(69));
+            // An infinite key gives scores of either sign, of which -inf hides.
+            assert!(!nan(29) && (value == f64::INFINITY || nan(30) && nan(69)));
             solved.assert_right(device);
             AttentionCase { window: Some((20, 20)), ..case.clone() }.assert_right::<bf16>(device);
             let lengths = Some(vec![100, 140]);

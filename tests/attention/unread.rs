@@ -20,6 +20,18 @@ fn rows(memory: &Tensor<f16>, rows: usize, exists: &Range<usize>) -> RawTensor {
     RawTensor::contiguous(start, Dtype::F16, &[1, 1, rows, DIM]).unwrap()
 }
 
+/// An output that is not where other rows would be: there may be other memory.
+fn elsewhere(device: &Device, queries: usize, rows: &[RawTensor]) -> Tensor<f16> {
+    let mut elsewhere = Vec::new();
+    loop {
+        let o = device.zeros::<f16>(&[1, 1, queries, DIM]).unwrap();
+        if !rows.iter().any(|row| row.overlaps(&(&o).into()).unwrap()) {
+            return o;
+        }
+        elsewhere.push(o);
+    }
+}
+
 /// Runs a problem of which the queries see only the keys `visible`, without memory for keys that
 /// are more than a block away.
 fn check(
@@ -35,13 +47,14 @@ fn check(
     let ones = |rows: usize| vec![f16::ONE; rows * DIM];
     let upload = |rows: usize| device.upload(&ones(rows), &[1, 1, rows, DIM]).unwrap();
     let (q, k, v) = (upload(queries), upload(exists.len()), upload(exists.len()));
-    let o = device.zeros::<f16>(&[1, 1, queries, DIM]).unwrap();
+    let (k_rows, v_rows) = (rows(&k, keys, &exists), rows(&v, keys, &exists));
+    let o = elsewhere(&device, queries, &[k_rows, v_rows]);
     let lengths = length.map(|length| device.upload(&[length], &[1]).unwrap());
     let lengths = lengths.as_ref().map(|lengths| (RawTensor::from(lengths), Per::Batch));
     let raw = RawAttention {
         q: (&q).into(),
-        k: rows(&k, keys, &exists),
-        v: rows(&v, keys, &exists),
+        k: k_rows,
+        v: v_rows,
         o: (&o).into(),
         lse: None,
         scale: None,

@@ -51,7 +51,8 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
     let PlanKey { options, capability, call } = key;
     let forms = Forms::of(call, OutputTypes::of(call.q.dtype))?;
     let template = template(options, call, &forms)?;
-    let demand = Demand { sizes: forms.sizes, capability: *capability };
+    let drops = template.dropped != 0;
+    let demand = Demand { sizes: forms.sizes, drops, capability: *capability };
     let features = features(&template, call, &forms);
     let wish = options.tile.map(Wish::Options);
     let Choice { candidate, cut, passed_over } =

@@ -30,6 +30,8 @@ pub(super) enum Features {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Demand {
     pub sizes: Sizes,
+    /// Whether probabilities are dropped.
+    pub drops: bool,
     /// Compute capability, major and minor.
     pub capability: (u32, u32),
 }
@@ -72,7 +74,7 @@ impl choice::Candidate for Candidate {
                  {value_dim}"
             ));
         }
-        Ok(cut(&demand.sizes, self.tile.rows as usize))
+        Ok(cut(demand, self.tile.rows as usize))
     }
 
     fn preferred(&self, demand: &Demand) -> Result<(), String> {
@@ -92,12 +94,14 @@ impl choice::Candidate for Candidate {
 
 /// Cuts a problem into tiles of so many rows: of one query head, or of all those that share a K/V
 /// head, whichever leaves fewer rows of the tiles empty.
-fn cut(sizes: &Sizes, tile_rows: usize) -> Cut {
+fn cut(demand: &Demand, tile_rows: usize) -> Cut {
+    let sizes = &demand.sizes;
     let sharing = sizes.heads / sizes.kv_heads.max(1);
     let apart = cut_apart(sizes, tile_rows);
     let tiles = sizes.queries.saturating_mul(sharing).div_ceil(tile_rows);
-    // Rows that share a tile are told apart by a division, which must save a tenth of the tiles.
-    if sharing > 1 && 10 * tiles < 9 * sharing * apart.tiles {
+    // Rows that share a tile are told apart by a division, which must save a tenth of the tiles. A
+    // patch of dropout's random numbers is of neighbouring queries of one head.
+    if sharing > 1 && !demand.drops && 10 * tiles < 9 * sharing * apart.tiles {
         return Cut { packed_heads: sharing, groups: sizes.kv_heads, tiles };
     }
     apart

@@ -60,9 +60,12 @@ impl<E: Element<Accumulator = f32>> Row<'_, E> {
             let power = math::exp_f64(2.0 * (score / softcap));
             score = softcap * (1.0 - 2.0 / (power + 1.0));
         }
+        // A bias or a penalty may be larger than any element.
+        if ROUNDED {
+            score = rounded::<E>(score);
+        }
         score += self.bias.at::<E>(key) as f64;
-        score -= self.slope * bias::distance(&self.sequence, self.query, key) as f64;
-        if ROUNDED { rounded::<E>(score) } else { score }
+        score - self.slope * bias::distance(&self.sequence, self.query, key) as f64
     }
 }
 

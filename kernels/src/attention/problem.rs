@@ -134,7 +134,7 @@ pub struct AttentionForward {
     pub heads: u32,
     /// Query heads that share a K/V head.
     pub heads_per_kv: Divisor,
-    /// Query heads that share a tile: 1, or all that share a K/V head. Row r of such a row group is
+    /// Query heads that share a tile: 1, or, without dropout, all that share a K/V head. Row r of such a row group is
     /// query r / `packed_heads` of head r % `packed_heads`.
     pub packed_heads: Divisor,
     /// Which tile a block computes: tiles of the kernel's tile size, cut from

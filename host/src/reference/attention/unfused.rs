@@ -10,8 +10,8 @@ use crate::{
 };
 
 impl AttentionProblem<'_> {
-    /// The output without fusion: scores and sums in f32, one step after the other, probabilities
-    /// and output rounded to T. How far that is from [`AttentionProblem::solve`] says how far a
+    /// The output without fusion: each step in f32, and scores before biases, probabilities and
+    /// output rounded to T, as where each is a tensor of T. How far that is from [`AttentionProblem::solve`] says how far a
     /// kernel may be.
     pub fn solve_unfused<T: Element>(&self) -> Unfused<T> {
         let mut result = Unfused::default();
@@ -30,7 +30,7 @@ impl AttentionProblem<'_> {
         // Of each score, how large what it is made of is.
         let mut sizes: Vec<f32> = Vec::new();
         for j in (0..self.keys).filter(|&j| self.is_visible(batch, head, i, j)) {
-            let (score, size) = self.score_unfused(batch, head, i, j);
+            let (score, size) = self.score_unfused::<T>(batch, head, i, j);
             seen.push((j, score));
             sizes.push(size);
         }
@@ -62,7 +62,13 @@ impl AttentionProblem<'_> {
     }
 
     /// The score in f32, and the largest number that went into it; 0 if it is exact.
-    fn score_unfused(&self, batch: usize, head: usize, i: usize, j: usize) -> (f32, f32) {
+    fn score_unfused<T: Element>(
+        &self,
+        batch: usize,
+        head: usize,
+        i: usize,
+        j: usize,
+    ) -> (f32, f32) {
         let (q, k) = (self.q.get(batch, head, i), self.k.get(batch, self.kv_head(head), j));
         let product = q.iter().zip(k).fold(0f32, |sum, (&q, &k)| sum + q as f32 * k as f32);
         let scaled = self.scale as f32 * product;
@@ -72,7 +78,7 @@ impl AttentionProblem<'_> {
         });
         let bias = self.bias_of(batch, head, i, j) as f32;
         let penalty = self.penalty(batch, head, i, j) as f32;
-        let score = capped + bias - penalty;
+        let score = T::from_f64(capped.into()).to_f64() as f32 + bias - penalty;
         let size = [scaled, bias, penalty].into_iter().fold(0f32, |size, x| size.max(x.abs()));
         let is_exact = || f64::from(score) == self.score(batch, head, i, j);
         // Small scores hardly move, exact or not.
