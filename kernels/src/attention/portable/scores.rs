@@ -7,7 +7,7 @@ use crate::attention::{
     mask::{RowMask, VisibleRange},
     online_softmax::{Exponents, Fragment},
 };
-use core::f32::consts::LOG2_E;
+use core::f32::consts::{LN_2, LOG2_E};
 use cuda_std::{global, hint, math};
 
 /// Which features an instance of a kernel knows.
@@ -257,16 +257,32 @@ fn hide_row<const KEYS: usize>(scores: &mut [Fragment; KEYS], h: usize, (first, 
     });
 }
 
-/// `softcap * tanh(score / softcap)`: tanh x = 1 - 2 / (e^2x + 1), since the hardware's own tanh is
-/// too coarse. `inverse` is 2 log2(e) / softcap.
+/// `softcap * tanh(score / softcap)`, since the hardware's own tanh is too coarse. `inverse` is
+/// 2 log2(e) / softcap.
 #[inline(always)]
 fn cap<const KEYS: usize>(scores: &mut [Fragment; KEYS], softcap: f32, inverse: f32) {
     unroll!(n in KEYS, up to 16 => {
         unroll!(i in 4 => {
-            let power = math::exp2(scores[n][i] * inverse);
-            scores[n][i] = math::fma(-2.0 * softcap, math::rcp(power + 1.0), softcap);
+            let exponent = scores[n][i] * inverse;
+            let bent = if exponent.abs() < 0.75 {
+                scores[n][i] * tanh_over(exponent * (LN_2 / 2.0))
+            } else {
+                // tanh x = 1 - 2 / (e^2x + 1)
+                math::fma(-2.0 * softcap, math::rcp(math::exp2(exponent) + 1.0), softcap)
+            };
+            scores[n][i] = bent;
         });
     });
+}
+
+/// tanh(x) / x by its series, for |x| up to 0.26, where 1 - 2 / (e^2x + 1) would cancel.
+#[inline(always)]
+fn tanh_over(x: f32) -> f32 {
+    let square = x * x;
+    let mut sum = math::fma(square, 62.0 / 2835.0, -17.0 / 315.0);
+    sum = math::fma(square, sum, 2.0 / 15.0);
+    sum = math::fma(square, sum, -1.0 / 3.0);
+    math::fma(square, sum, 1.0)
 }
 
 /// ALiBi, where the lane's first key is `ahead` before the diagonal.
