@@ -169,17 +169,33 @@ pub struct AttentionTile {
 
 /// Calls `$callback!` with all rows of the table of the attention forward, in order of preference:
 /// `(name, preference, element kind, head dimension of q and k, of v and o, (fragments of 16 rows a
-/// warp, warps, steps of 16 along the head dimension, of 8 along v's, steps of 8 keys), threads,
-/// blocks per multiprocessor, arch, reason)`.
+/// warp, warps, steps of 16 along the head dimension, of 8 along v's, steps of 8 keys, the same with
+/// all features), threads, blocks per multiprocessor, arch, reason)`.
 #[macro_export]
 macro_rules! attention_forward_tiles {
     ($callback:ident) => {
         $callback! {
-            (portable_d64, Always, Half, 64, 64, (2, 4, 4, 8, 8), 128, 2, "sm_80",
+            (portable_d32, Always, Half, 32, 32, (2, 4, 2, 4, 8, 8), 128, 2, "sm_80",
                 "128 queries, 32 a warp: half the reads of k and v from shared memory that 16 take")
-            (portable_d128, Always, Half, 128, 128, (2, 4, 8, 16, 8), 128, 2, "sm_80",
+            (portable_d64_few, RowsUpTo(64), Half, 64, 64, (1, 4, 4, 8, 8, 8), 128, 3, "sm_80",
+                "64 queries: of few, a smaller share of a tile is empty")
+            (portable_d64, Always, Half, 64, 64, (2, 4, 4, 8, 8, 8), 128, 2, "sm_80",
+                "128 queries, 32 a warp: half the reads of k and v from shared memory that 16 take")
+            (portable_d96, Always, Half, 96, 96, (2, 4, 6, 12, 8, 4), 128, 2, "sm_80",
+                "128 queries, 32 a warp: half the reads of k and v from shared memory that 16 take")
+            (portable_d128_few, RowsUpTo(64), Half, 128, 128, (1, 4, 8, 16, 8, 8), 128, 2, "sm_80",
+                "64 queries: of few, a smaller share of a tile is empty")
+            (portable_d128, Always, Half, 128, 128, (2, 4, 8, 16, 8, 4), 128, 2, "sm_80",
                 "128 queries, 32 a warp: half the reads of k and v from shared memory that 16 take; \
 two blocks on a multiprocessor, so that one multiplies while the other computes exponentials")
+            (portable_d192_v128, Always, Half, 192, 128, (2, 4, 12, 16, 4, 4), 128, 2, "sm_80",
+                "128 queries, 32 a warp; 32 keys at a time, so that two blocks fit on a \
+multiprocessor")
+            (portable_d192, Always, Half, 192, 192, (1, 4, 12, 24, 4, 4), 128, 2, "sm_80",
+                "64 queries, 16 a warp, since the output of 32 would not leave registers for scores")
+            (portable_d256, Always, Half, 256, 256, (1, 4, 16, 32, 4, 4), 128, 2, "sm_80",
+                "64 queries, 16 a warp, since the output of 32 would take all registers; 32 keys at \
+a time, so that it fits where a block has 99 KiB of shared memory")
         }
     };
 }

@@ -43,28 +43,28 @@ naive_entries!(f16 bf16 f32);
 
 macro_rules! forward_entries {
     ($(($tile:ident, $preference:expr, $Kind:ident, $head_dim:tt, $value_dim:tt,
-        ($fragments:tt, $warps:tt, $depth:tt, $columns:tt, $keys:tt),
+        ($fragments:tt, $warps:tt, $depth:tt, $columns:tt, $keys:tt, $full:tt),
         $threads:tt, $blocks:tt, $arch:tt, $reason:tt))*) => {
         $(
             entries_of_kind! {
-                $Kind $tile ($fragments $warps $depth $columns $keys) $threads $blocks $arch
+                $Kind $tile ($fragments, $warps, $depth, $columns) $keys $full $threads $blocks $arch
             }
         )*
     };
 }
 
 macro_rules! entries_of_kind {
-    (Half $($rest:tt)*) => {
-        forward_entry! { f16 plain Plain $($rest)* }
-        forward_entry! { f16 full Full $($rest)* }
-        forward_entry! { bf16 plain Plain $($rest)* }
-        forward_entry! { bf16 full Full $($rest)* }
+    (Half $tile:ident $cut:tt $keys:tt $full:tt $($rest:tt)*) => {
+        forward_entry! { f16 plain Plain $tile $cut $keys $($rest)* }
+        forward_entry! { f16 full Full $tile $cut $full $($rest)* }
+        forward_entry! { bf16 plain Plain $tile $cut $keys $($rest)* }
+        forward_entry! { bf16 full Full $tile $cut $full $($rest)* }
     };
 }
 
 macro_rules! forward_entry {
-    ($Element:ident $features:ident $Features:ident $tile:ident
-        ($fragments:tt $warps:tt $depth:tt $columns:tt $keys:tt) $threads:tt $blocks:tt $arch:tt) => {
+    ($Element:ident $features:ident $Features:ident $tile:ident ($($cut:tt)*) $keys:tt
+        $threads:tt $blocks:tt $arch:tt) => {
         paste! {
             #[doc = concat!(
                 "Attention forward of ", stringify!($Element), ", ", stringify!($features),
@@ -77,9 +77,7 @@ macro_rules! forward_entry {
             pub unsafe fn [<attention_forward_ $Element _ $features _ $tile>](
                 problem: AttentionForward,
             ) {
-                Cut::<$fragments, $warps, $depth, $columns, $keys>::forward::<$Element, $Features>(
-                    &problem,
-                )
+                Cut::<$($cut)*, $keys>::forward::<$Element, $Features>(&problem)
             }
         }
     };
@@ -102,7 +100,7 @@ cuda_std::host_only! {
 
     macro_rules! forward_variants {
         ($(($tile:ident, $preference:expr, $Kind:ident, $head_dim:tt, $value_dim:tt,
-            ($fragments:tt, $warps:tt, $depth:tt, $columns:tt, $keys:tt),
+            ($fragments:tt, $warps:tt, $depth:tt, $columns:tt, $keys:tt, $full:tt),
             $threads:tt, $blocks:tt, $arch:tt, $reason:tt))*) => {
             /// All of them, in order of preference.
             pub static ATTENTION_FORWARD_VARIANTS: &[AttentionForwardVariant] = &[$(

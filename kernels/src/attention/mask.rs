@@ -4,7 +4,6 @@ use super::{
     online_softmax::Fragment,
     pair::Places,
     problem::{AttentionForward, MAX_SEQUENCE, flags},
-    sequence::Sequence,
 };
 use cuda_std::global;
 
@@ -20,11 +19,11 @@ pub struct VisibleRange {
 }
 
 impl VisibleRange {
-    /// Of a sequence.
+    /// Of a sequence of so many queries and keys.
     #[inline(always)]
-    pub fn of(problem: &AttentionForward, sequence: &Sequence) -> Self {
+    pub fn of(problem: &AttentionForward, queries: i32, keys: i32) -> Self {
         let top_left = problem.flags & flags::TOP_LEFT != 0;
-        let diagonal = if top_left { 0 } else { sequence.keys - sequence.queries };
+        let diagonal = if top_left { 0 } else { keys - queries };
         // A side without a limit reaches beyond every key.
         let reach = |window: i32| {
             let far = MAX_SEQUENCE as i32;
@@ -33,7 +32,7 @@ impl VisibleRange {
         VisibleRange {
             left: diagonal - reach(problem.window_left),
             right: diagonal + reach(problem.window_right) + 1,
-            keys: sequence.keys,
+            keys,
         }
     }
 

@@ -114,7 +114,7 @@ pub unsafe fn naive<E: Element<Accumulator = f32>, const ROUNDED: bool>(
         slope: bias::slope(problem, batch, head) as f64,
     };
     let v = problem.v.cast::<E>().offset(at(&problem.v_strides, kv_head, sequence.first_key));
-    let range = VisibleRange::of(problem, &sequence);
+    let range = VisibleRange::of(problem, sequence.queries, sequence.keys);
     let (first, mut end) = (range.first(query as i32), range.end(query as i32));
     if query as i32 >= sequence.queries || index.is_none() {
         end = first;

@@ -74,15 +74,20 @@ impl<const M: usize> OnlineSoftmax<M> {
             });
             self.max = max;
         }
+        let mut references = [[0.0; 2]; M];
+        unroll!(m in M, up to 2 => {
+            references[m] = [finite(self.max[m][0]), finite(self.max[m][1])];
+        });
+        if exponents.difference_first {
+            unroll!(m in M, up to 2 => {
+                subtract(&mut scores[m], references[m]);
+                references[m] = [0.0; 2];
+            });
+        }
         unroll!(m in M, up to 2 => {
             unroll!(h in 2 => {
-                let mut reference = finite(self.max[m][h]);
-                if exponents.difference_first {
-                    subtract(&mut scores[m], h, reference);
-                    reference = 0.0;
-                }
-                let sum = exponentiate(&mut scores[m], h, coefficient, reference * coefficient);
-                self.sum[m][h] += sum;
+                let reference = references[m][h] * coefficient;
+                self.sum[m][h] += exponentiate(&mut scores[m], h, coefficient, reference);
             });
         });
     }
@@ -146,10 +151,11 @@ fn rescale<const COLUMNS: usize>(output: &mut [Fragment; COLUMNS], factor: [f32;
 }
 
 #[inline(always)]
-fn subtract<const KEYS: usize>(scores: &mut [Fragment; KEYS], h: usize, reference: f32) {
+fn subtract<const KEYS: usize>(scores: &mut [Fragment; KEYS], references: [f32; 2]) {
     unroll!(n in KEYS, up to 16 => {
-        scores[n][2 * h] -= reference;
-        scores[n][2 * h + 1] -= reference;
+        unroll!(i in 4 => {
+            scores[n][i] -= references[i / 2];
+        });
     });
 }
 

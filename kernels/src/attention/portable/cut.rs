@@ -1,6 +1,6 @@
 //! What a block and a warp have of the problem; the layout of shared memory.
 
-use super::swizzle::Swizzle;
+use super::{facts::FACTS_BYTES, swizzle::Swizzle};
 
 /// How the kernel is cut: `M` fragments of 16 rows a warp, `WARPS` warps, head dimensions of
 /// `16 * DEPTH` for q and k and `8 * COLUMNS` for v and o, blocks of `8 * KEYS` keys.
@@ -41,11 +41,13 @@ impl<
     pub const V: u32 = Self::K + Self::KEY_COUNT * Self::DEEP.row_bytes();
     /// From one stage to the next.
     pub const STAGE: u32 = Self::V - Self::K + Self::KEY_COUNT * Self::WIDE.row_bytes();
+    /// Where the facts are, behind the last stage.
+    pub const FACTS: u32 = Self::K + STAGES * Self::STAGE;
     /// q's fragments stay in registers.
     pub const KEEPS_Q: bool = M * DEPTH <= 8;
 }
 
 /// Bytes of shared memory that a block takes.
 pub const fn shared_bytes(rows: u32, keys: u32, depth: u32, columns: u32, element: u32) -> u32 {
-    (rows * depth + STAGES * keys * (depth + columns)) * element
+    (rows * depth + STAGES * keys * (depth + columns)) * element + FACTS_BYTES
 }

@@ -16,21 +16,22 @@
 //!   for all of its rows: with 16 rows that takes longer than the products, with 32 it does not.
 
 use super::{
-    cut::Cut,
+    cut::{Cut, STAGES},
+    facts::{Facts, Span},
     half::Half,
-    load::{KeySource, copy_queries},
+    load::{KeyRows, copy_queries},
     rows::Rows,
     scores::{Features, WarpRows, scaling},
-    store::{Results, store_rows},
+    store::{Results, RowPlaces, store_rows},
 };
 use crate::attention::{
     dropout::Dropout,
-    mask::{VisibleRange, bank_index},
+    mask::bank_index,
     online_softmax::{Fragment, OnlineSoftmax},
-    problem::AttentionForward,
+    problem::{AttentionForward, Strides, flags},
 };
 use cuda_std::{
-    cp_async, matrix, shared, thread,
+    cp_async, hint, matrix, shared, thread,
     warp::{self, FULL_MASK},
 };
 
@@ -56,92 +57,116 @@ impl<
         if first_row >= rows.slots() {
             return;
         }
-        let (index, in_bank) = match F::ALL {
-            true => match bank_index(problem, place.batch) {
-                Some(index) => (index, true),
-                None => (0, false),
-            },
-            false => (0, true),
-        };
+        let index = if F::ALL { bank_index(problem, place.batch) } else { Some(0) };
+        let (queries, keys) = (rows.sequence.queries, rows.sequence.keys);
+        let span = Span { keys, queries, first_row, first_block: 0 };
         let thread = thread::thread_idx_x();
-        let (warp, lane) = (thread / 32, thread % 32);
-        let at = WarpRows {
-            rows,
-            range: VisibleRange::of(problem, &rows.sequence),
-            first: first_row + (warp * Self::WARP_ROWS) as i32,
-            lane,
-            bank_index: index,
-        };
 
-        // The keys that the block's rows see, in whole blocks; those that the warp's rows do.
-        let of_block = at.seen(first_row, Self::ROWS as i32);
-        let of_warp = at.seen(at.first, Self::WARP_ROWS as i32);
+        // The keys that the block's rows see, in whole blocks.
+        let at = Self::warp_rows(problem, span, thread);
+        let seen = at.seen(first_row, Self::ROWS as i32).some;
         let count = Self::KEY_COUNT as i32;
-        let first_block = of_block.some.0 / count;
-        let mut block = if in_bank { (of_block.some.1 + count - 1) / count } else { 0 };
+        let span = Span { first_block: seen.0 / count, ..span };
+        let blocks = (seen.1 + count - 1) / count - span.first_block;
+        let mut blocks = if index.is_some() { blocks } else { 0 };
 
-        let base = shared::dynamic();
-        let q = base + warp * Self::WARP_ROWS * Self::DEEP.row_bytes();
-        let (k, v) = Self::sources::<E>(&rows, thread);
-        let copy = |block: i32, stage: u32| {
-            let (first, keys) = (block * count, rows.sequence.keys);
-            let to = base + stage * Self::STAGE;
-            Self::copy_keys::<F>(&k, &v, first, keys, to);
-            cp_async::commit();
-        };
+        let sources = Self::sources::<E>(&rows);
+        let facts = Facts { at: shared::dynamic() + Self::FACTS };
+        if thread == 0 {
+            facts.store((&rows, span), sources, scaling::<F>(problem), index);
+        }
         let mut kept = [[[0; 4]; DEPTH]; M];
-        let q_lane = Self::DEEP.address(q, lane % 16, lane / 16);
-        if block > first_block {
-            Self::copy_queries::<F>(&at, q);
+        if blocks > 0 {
+            Self::copy_queries::<F>(&rows, at.first, thread);
             if Self::KEEPS_Q {
                 cp_async::commit();
-                copy(block - 1, 0);
+            }
+            Self::copy_block::<F>(problem, sources, span, blocks - 1, thread);
+            if Self::KEEPS_Q {
                 cp_async::wait::<1>();
                 warp::sync_warp(FULL_MASK);
-                Self::load_queries(&mut kept, q_lane);
-            } else {
-                copy(block - 1, 0);
+                Self::load_queries(&mut kept, thread);
             }
         }
+        // The facts are there.
+        thread::sync_threads();
 
-        let (prescale, exponents) = scaling::<F>(&rows);
-        let k_lane = Self::DEEP.address(base + Self::K, lane % 8 + lane / 16 * 8, lane / 8 % 2);
-        let v_lane = Self::WIDE.address(base + Self::V, lane % 16, lane / 16);
         let mut softmax = OnlineSoftmax::<M>::EMPTY;
         let mut output = [[[0.0; 4]; COLUMNS]; M];
-        let mut stage = 0;
-        while block > first_block {
-            block -= 1;
-            // What this stage has is there, and everybody is done with the other one.
+        while blocks > 0 {
+            blocks -= 1;
+            // What depends on the thread is found anew for each block: that is cheaper than to keep
+            // it in registers.
+            let thread = hint::opaque(thread);
+            // This block's stage is there, and everybody is done with the other one.
             cp_async::wait::<0>();
             thread::sync_threads();
-            if block > first_block {
-                copy(block - 1, stage ^ 1);
+            let span = facts.span();
+            if blocks > 0 {
+                Self::copy_block::<F>(problem, facts.sources(), span, blocks - 1, thread);
             }
-            let first_key = block * count;
-            if of_warp.sees(first_key, count) {
-                let offset = stage * Self::STAGE;
+            let first_key = (span.first_block + blocks) * count;
+            let at = Self::warp_rows(problem, span, thread);
+            let seen = at.seen(at.first, Self::WARP_ROWS as i32);
+            if seen.sees(first_key, count) {
+                let whole = seen.sees_all(first_key, count);
                 let mut scores = [[[0.0; 4]; KEYS]; M];
-                Self::multiply_keys::<E>(&mut scores, &kept, q_lane, k_lane + offset);
-                let whole = of_warp.sees_all(first_key, count);
+                Self::multiply_keys::<E>(&mut scores, &kept, thread, Self::stage(blocks));
+                let (prescale, exponents) = facts.scaling();
                 if F::ALL || prescale != 1.0 {
                     scale(&mut scores, prescale);
                 }
                 if F::ALL {
-                    at.adjust::<E, M, KEYS>(&mut scores, first_key, whole);
+                    let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
+                    at.adjust::<E, M, KEYS>(facts, &mut scores, first_key, whole);
                 }
                 if !whole {
+                    let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
                     at.hide(&mut scores, first_key);
                 }
                 softmax.take(&mut scores, &mut output, exponents);
                 if F::ALL && problem.dropped != 0 {
-                    at.drop(&Dropout::of(problem), &mut scores, first_key);
+                    let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
+                    at.drop(facts, &mut scores, first_key);
                 }
-                Self::multiply_values::<E>(&mut output, &scores, v_lane + offset);
+                Self::multiply_values::<E>(&mut output, &scores, thread, Self::stage(blocks));
             }
-            stage ^= 1;
         }
+        Self::finish::<E, F>(problem, facts, &softmax, &output);
+    }
 
+    /// The rows of a thread's warp.
+    #[inline(always)]
+    fn warp_rows(problem: &AttentionForward, span: Span, thread: u32) -> WarpRows<'_> {
+        let first = span.first_row + (thread / 32 * Self::WARP_ROWS) as i32;
+        WarpRows { problem, span, first, lane: thread % 32 }
+    }
+
+    /// Where the rows of q of a thread's warp are in shared memory.
+    #[inline(always)]
+    fn queries(thread: u32) -> u32 {
+        shared::dynamic() + thread / 32 * Self::WARP_ROWS * Self::DEEP.row_bytes()
+    }
+
+    /// How far the stage of a block of keys, counted from the first one, is from the first stage.
+    #[inline(always)]
+    fn stage(block: i32) -> u32 {
+        block as u32 % STAGES * Self::STAGE
+    }
+
+    /// Stores the output.
+    #[inline(always)]
+    unsafe fn finish<E: Half, F: Features>(
+        problem: &AttentionForward,
+        facts: Facts,
+        softmax: &OnlineSoftmax<M>,
+        output: &[[Fragment; COLUMNS]; M],
+    ) {
+        let (rows, span) = facts.rows(problem);
+        let (_, exponents) = facts.scaling();
+        let (_, index) = facts.place();
+        let thread = hint::opaque(thread::thread_idx_x());
+        let WarpRows { first, lane, .. } = Self::warp_rows(problem, span, thread);
         let mut results: Results<M> = [[(0.0, 0.0); 2]; M];
         unroll!(m in M, up to 2 => {
             unroll!(h in 2 => {
@@ -149,96 +174,118 @@ impl<
                 if F::ALL && problem.dropped != 0 {
                     factor *= Dropout::of(problem).factor();
                 }
-                if !in_bank {
+                if F::ALL && index.is_none() {
                     (factor, lse) = (f32::NAN, f32::NAN);
                 }
-                if at.row(m, h) >= rows.count() {
+                if first + (16 * m + 8 * h) as i32 + (lane / 4) as i32 >= rows.count() {
                     (factor, lse) = (0.0, f32::NEG_INFINITY);
                 }
                 results[m][h] = (factor, lse);
             });
         });
-        if F::ALL {
-            store_rows::<E, M, COLUMNS, true>(&at, &output, &results, Self::WIDE, q);
+        let staging = Self::queries(thread);
+        let at = RowPlaces { rows, first, lane };
+        if F::ALL && problem.flags & flags::UNALIGNED != 0 {
+            store_rows::<E, M, COLUMNS, false>(&at, output, &results, Self::WIDE, staging);
         } else {
-            store_rows::<E, M, COLUMNS, false>(&at, &output, &results, Self::WIDE, q);
+            store_rows::<E, M, COLUMNS, true>(&at, output, &results, Self::WIDE, staging);
         }
     }
 
-    /// The thread's parts of the copies of k and v.
+    /// Where the sequence's keys and values begin.
     #[inline(always)]
-    unsafe fn sources<E>(rows: &Rows, thread: u32) -> (KeySource, KeySource) {
-        let (problem, first) = (rows.problem, rows.sequence.first_key);
-        let head = rows.kv_head();
-        let k = problem
-            .k
-            .cast::<E>()
-            .offset(problem.k_strides.offset(rows.batch, head, first) as isize);
-        let v = problem
-            .v
-            .cast::<E>()
-            .offset(problem.v_strides.offset(rows.batch, head, first) as isize);
-        let (k_row, v_row) = (problem.k_strides.row, problem.v_strides.row);
-        (
-            KeySource::new(rows, k.cast(), k_row, problem.head_dim, Self::DEEP, thread),
-            KeySource::new(rows, v.cast(), v_row, problem.value_dim, Self::WIDE, thread),
-        )
+    unsafe fn sources<E>(rows: &Rows) -> [u64; 2] {
+        let (problem, first, head) = (rows.problem, rows.sequence.first_key, rows.kv_head());
+        let at = |strides: &Strides| strides.offset(rows.batch, head, first) as isize;
+        let k = problem.k.cast::<E>().wrapping_offset(at(&problem.k_strides));
+        let v = problem.v.cast::<E>().wrapping_offset(at(&problem.v_strides));
+        [k as u64, v as u64]
     }
 
-    /// Copies a block of keys and values to a stage, at `to` from its place in the first one.
+    /// Copies a block of keys and values, counted from the first one, to its stage.
     #[inline(always)]
-    unsafe fn copy_keys<F: Features>(k: &KeySource, v: &KeySource, first: i32, keys: i32, to: u32) {
-        let (threads, count) = (Self::THREADS, Self::KEY_COUNT);
-        if F::ALL {
-            k.copy::<true>(Self::DEEP, threads, count, first, keys, to + Self::K);
-            v.copy::<true>(Self::WIDE, threads, count, first, keys, to + Self::V);
+    unsafe fn copy_block<F: Features>(
+        problem: &AttentionForward,
+        sources: [u64; 2],
+        span: Span,
+        block: i32,
+        thread: u32,
+    ) {
+        let k = KeyRows {
+            from: sources[0] as *const u8,
+            stride: problem.k_strides.row,
+            dimension: problem.head_dim,
+            keys: span.keys,
+        };
+        let v = KeyRows {
+            from: sources[1] as *const u8,
+            stride: problem.v_strides.row,
+            dimension: problem.value_dim,
+            keys: span.keys,
+        };
+        let (deep, wide, threads) = (Self::DEEP, Self::WIDE, (Self::THREADS, thread));
+        let base = shared::dynamic() + Self::stage(block);
+        let keys = ((span.first_block + block) * Self::KEY_COUNT as i32, Self::KEY_COUNT);
+        if F::ALL && problem.flags & flags::UNALIGNED != 0 {
+            k.copy::<false>(deep, threads, keys, base + Self::K);
+            v.copy::<false>(wide, threads, keys, base + Self::V);
         } else {
-            k.copy::<false>(Self::DEEP, threads, count, first, keys, to + Self::K);
-            v.copy::<false>(Self::WIDE, threads, count, first, keys, to + Self::V);
+            k.copy::<true>(deep, threads, keys, base + Self::K);
+            v.copy::<true>(wide, threads, keys, base + Self::V);
         }
+        cp_async::commit();
     }
 
     /// Copies the warp's rows of q.
     #[inline(always)]
-    unsafe fn copy_queries<F: Features>(at: &WarpRows, to: u32) {
-        let (rows, layout, count) = (&at.rows, Self::DEEP, Self::WARP_ROWS);
-        if F::ALL {
-            copy_queries::<true>(rows, layout, count, at.first, at.lane, to);
+    unsafe fn copy_queries<F: Features>(rows: &Rows, first: i32, thread: u32) {
+        let (layout, count, lane, to) =
+            (Self::DEEP, Self::WARP_ROWS, thread % 32, Self::queries(thread));
+        if F::ALL && rows.problem.flags & flags::UNALIGNED != 0 {
+            copy_queries::<false>(rows, layout, count, first, lane, to);
         } else {
-            copy_queries::<false>(rows, layout, count, at.first, at.lane, to);
+            copy_queries::<true>(rows, layout, count, first, lane, to);
         }
     }
 
     /// Loads all fragments of q.
     #[inline(always)]
-    unsafe fn load_queries(fragments: &mut [[[u32; 4]; DEPTH]; M], q: u32) {
+    unsafe fn load_queries(fragments: &mut [[[u32; 4]; DEPTH]; M], thread: u32) {
+        let q = Self::queries(thread);
         unroll!(m in M, up to 2 => {
             unroll!(depth in DEPTH, up to 16 => {
-                fragments[m][depth] = Self::load_query(q, m, depth);
+                fragments[m][depth] = Self::load_query(q, thread % 32, m, depth);
             });
         });
     }
 
+    /// A fragment of 16 rows of q, 16 columns of them.
     #[inline(always)]
-    unsafe fn load_query(q: u32, m: usize, depth: usize) -> [u32; 4] {
+    unsafe fn load_query(q: u32, lane: u32, m: usize, depth: usize) -> [u32; 4] {
         let row = 16 * m as u32 * Self::DEEP.row_bytes();
-        matrix::load_4(Self::DEEP.along(q, 2 * depth as u32) + row)
+        matrix::load_4(q + row + Self::DEEP.fragment(lane, 2 * depth as u32))
     }
 
-    /// The first product: scores, of q and a block of keys.
+    /// The first product: scores, of q and the keys of the stage `offset` from the first one.
     #[inline(always)]
     unsafe fn multiply_keys<E: Half>(
         scores: &mut [[Fragment; KEYS]; M],
         kept: &[[[u32; 4]; DEPTH]; M],
-        q: u32,
-        k: u32,
+        thread: u32,
+        offset: u32,
     ) {
+        let (q, k) = (Self::queries(thread), shared::dynamic() + Self::K + offset);
+        let lane = thread % 32;
         unroll!(depth in DEPTH, up to 16 => {
             let mut left = [[0; 4]; M];
             unroll!(m in M, up to 2 => {
-                left[m] = if Self::KEEPS_Q { kept[m][depth] } else { Self::load_query(q, m, depth) };
+                left[m] = if Self::KEEPS_Q {
+                    kept[m][depth]
+                } else {
+                    Self::load_query(q, lane, m, depth)
+                };
             });
-            Self::multiply_depth::<E>(scores, &left, Self::DEEP.along(k, 2 * depth as u32));
+            Self::multiply_depth::<E>(scores, &left, k + Self::DEEP.fragment(lane, 2 * depth as u32));
         });
     }
 
@@ -253,8 +300,8 @@ impl<
             let right = matrix::load_4(k + 16 * n as u32 * Self::DEEP.row_bytes());
             unroll!(m in M, up to 2 => {
                 let (a, b) = (2 * n, 2 * n + 1);
-                scores[m][a] = E::multiply(left[m], [right[0], right[1]], scores[m][a]);
-                scores[m][b] = E::multiply(left[m], [right[2], right[3]], scores[m][b]);
+                scores[m][a] = E::multiply(left[m], [right[0], right[2]], scores[m][a]);
+                scores[m][b] = E::multiply(left[m], [right[1], right[3]], scores[m][b]);
             });
         });
     }
@@ -264,8 +311,10 @@ impl<
     unsafe fn multiply_values<E: Half>(
         output: &mut [[Fragment; COLUMNS]; M],
         probabilities: &[[Fragment; KEYS]; M],
-        v: u32,
+        thread: u32,
+        offset: u32,
     ) {
+        let (lane, v) = (thread % 32, shared::dynamic() + Self::V + offset);
         unroll!(n in KEYS / 2 => {
             let mut left = [[0; 4]; M];
             unroll!(m in M, up to 2 => {
@@ -277,7 +326,8 @@ impl<
                     E::pair(b[2], b[3]),
                 ];
             });
-            Self::multiply_rows::<E>(output, &left, v + 16 * n as u32 * Self::WIDE.row_bytes());
+            let v = v + 16 * n as u32 * Self::WIDE.row_bytes();
+            Self::multiply_rows::<E>(output, &left, v, lane);
         });
     }
 
@@ -287,9 +337,10 @@ impl<
         output: &mut [[Fragment; COLUMNS]; M],
         left: &[[u32; 4]; M],
         v: u32,
+        lane: u32,
     ) {
         unroll!(n in COLUMNS / 2, up to 16 => {
-            let right = matrix::load_4_transposed(Self::WIDE.along(v, 2 * n as u32));
+            let right = matrix::load_4_transposed(v + Self::WIDE.fragment(lane, 2 * n as u32));
             unroll!(m in M, up to 2 => {
                 let (a, b) = (2 * n, 2 * n + 1);
                 output[m][a] = E::multiply(left[m], [right[0], right[1]], output[m][a]);

@@ -6,12 +6,14 @@
 //! | [`half`] | the products of 16-bit elements |
 //! | [`swizzle`] | where the chunks of a tile's rows lie in shared memory |
 //! | [`rows`] | from rows of a tile to queries and heads |
+//! | [`facts`] | what a block has found out about its tile, in shared memory |
 //! | [`load`] | tiles of q, k and v on their way to shared memory |
 //! | [`scores`] | what becomes of the scores between the two products |
 //! | [`store`] | the output on its way to global memory |
 //! | [`forward`] | the forward kernel's body |
 
 pub mod cut;
+pub mod facts;
 pub mod forward;
 pub mod half;
 pub mod load;

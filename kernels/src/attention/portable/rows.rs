@@ -5,7 +5,6 @@ use crate::attention::{
     schedule::Place,
     sequence::Sequence,
 };
-use cuda_std::hint;
 
 /// The rows of a row group: its queries, or pairs of query and head where heads are packed.
 #[derive(Clone, Copy)]
@@ -49,13 +48,6 @@ impl<'a> Rows<'a> {
         let packed = self.problem.packed_heads;
         let (query, head) = packed.divide(row as u32);
         (query as i32, self.group * packed.value() + head)
-    }
-
-    /// The query of a row. It is computed anew wherever it is asked for, which is cheaper than to
-    /// keep it.
-    #[inline(always)]
-    pub fn query(&self, row: i32) -> i32 {
-        self.query_and_head(hint::opaque(row as u32) as i32).0
     }
 
     /// The K/V head of the row group.

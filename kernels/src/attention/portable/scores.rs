@@ -1,14 +1,19 @@
 //! What becomes of the scores between the two products.
 
-use super::{half::Half, rows::Rows};
+use super::{
+    facts::{Facts, Span},
+    half::Half,
+};
 use crate::attention::{
     bias::{self, RowBias},
     dropout::Dropout,
     mask::{RowMask, VisibleRange},
     online_softmax::{Exponents, Fragment},
+    problem::AttentionForward,
+    schedule::Place,
 };
 use core::f32::consts::{LN_2, LOG2_E};
-use cuda_std::{global, hint, math};
+use cuda_std::{global, math};
 
 /// Which features an instance of a kernel knows.
 pub trait Features: Copy + 'static {
@@ -39,8 +44,7 @@ impl Features for Full {
 /// # Safety
 /// The problem's scale must be valid.
 #[inline(always)]
-pub unsafe fn scaling<F: Features>(rows: &Rows) -> (f32, Exponents) {
-    let problem = rows.problem;
+pub unsafe fn scaling<F: Features>(problem: &AttentionForward) -> (f32, Exponents) {
     let scale = if problem.scale_pointer.is_null() {
         problem.scale
     } else {
@@ -63,16 +67,14 @@ pub unsafe fn scaling<F: Features>(rows: &Rows) -> (f32, Exponents) {
 /// A warp's rows, and a lane's place in their fragments.
 #[derive(Clone, Copy)]
 pub struct WarpRows<'a> {
-    /// The row group.
-    pub rows: Rows<'a>,
-    /// The keys that its queries may see.
-    pub range: VisibleRange,
+    /// The problem.
+    pub problem: &'a AttentionForward,
+    /// The rows and keys of its block.
+    pub span: Span,
     /// The warp's first row.
     pub first: i32,
     /// The lane.
     pub lane: u32,
-    /// The batch entry's index in the bank of masks and biases.
-    pub bank_index: i32,
 }
 
 /// Which keys some rows see.
@@ -99,18 +101,35 @@ impl Seen {
 }
 
 impl WarpRows<'_> {
+    /// The rows that count.
+    #[inline(always)]
+    fn count(&self) -> i32 {
+        self.span.queries * self.problem.packed_heads.value() as i32
+    }
+
+    /// The query of a row.
+    #[inline(always)]
+    fn query(&self, row: i32) -> i32 {
+        self.problem.packed_heads.divide(row as u32).0 as i32
+    }
+
+    #[inline(always)]
+    fn range(&self) -> VisibleRange {
+        VisibleRange::of(self.problem, self.span.queries, self.span.keys)
+    }
+
     /// Which keys the `count` rows from row `first` on see, as far as they count.
     #[inline(always)]
     pub fn seen(&self, first: i32, count: i32) -> Seen {
-        let rows = self.rows.count();
+        let (rows, range) = (self.count(), self.range());
         if first >= rows {
             return Seen { some: (0, 0), all: (0, 0) };
         }
         let last = if first + count < rows { first + count } else { rows } - 1;
-        let (first, last) = (self.rows.query_and_head(first).0, self.rows.query_and_head(last).0);
+        let (first, last) = (self.query(first), self.query(last));
         Seen {
-            some: (self.range.first(first), self.range.end(last)),
-            all: (self.range.first(last), self.range.end(first)),
+            some: (range.first(first), range.end(last)),
+            all: (range.first(last), range.end(first)),
         }
     }
 
@@ -134,11 +153,11 @@ impl WarpRows<'_> {
         scores: &mut [[Fragment; KEYS]; M],
         first_key: i32,
     ) {
-        let key = self.key(first_key);
+        let (key, range) = (self.key(first_key), self.range());
         unroll!(m in M, up to 2 => {
             unroll!(h in 2 => {
-                let query = self.rows.query(self.row(m, h));
-                let range = (self.range.first(query) - key, self.range.end(query) - key);
+                let query = self.query(self.row(m, h));
+                let range = (range.first(query) - key, range.end(query) - key);
                 hide_row(&mut scores[m], h, range);
             });
         });
@@ -148,15 +167,16 @@ impl WarpRows<'_> {
     /// range hides nothing of the block.
     ///
     /// # Safety
-    /// The problem's bias, slopes and mask must be valid for the block.
+    /// The facts must be those of the block, and the problem's bias, slopes and mask valid.
     #[inline(always)]
     pub unsafe fn adjust<E: Half, const M: usize, const KEYS: usize>(
         &self,
+        facts: Facts,
         scores: &mut [[Fragment; KEYS]; M],
         first_key: i32,
         whole: bool,
     ) {
-        let problem = self.rows.problem;
+        let problem = self.problem;
         let (softcap, key) = (problem.softcap, self.key(first_key));
         if softcap != 0.0 {
             let inverse = 2.0 * LOG2_E / softcap;
@@ -167,31 +187,33 @@ impl WarpRows<'_> {
         if problem.bias.is_null() && problem.slopes.is_null() && problem.mask.is_null() {
             return;
         }
+        let (Place { batch, group, .. }, index) = facts.place();
+        let index = index.unwrap_or(0);
+        let visible = self.range();
         unroll!(m in M, up to 2 => {
             unroll!(h in 2 => {
-                // Computed anew for each block, which is cheaper than to keep it.
-                let row = hint::opaque(self.row(m, h) as u32) as i32;
-                let (query, head) = self.rows.query_and_head(row);
-                let range = if row >= self.rows.count() {
+                let row = self.row(m, h);
+                let (query, in_group) = problem.packed_heads.divide(row as u32);
+                let head = group * problem.packed_heads.value() + in_group;
+                let range = if row >= self.count() {
                     (0, 0)
                 } else if whole {
                     (0, i32::MAX)
                 } else {
-                    (self.range.first(query) - key, self.range.end(query) - key)
+                    (visible.first(query as i32) - key, visible.end(query as i32) - key)
                 };
-                let at = (self.rows.batch, head, query as u32);
+                let at = (batch, head, query);
                 if !problem.bias.is_null() {
-                    let bias = RowBias::of::<E>(problem, at, self.bank_index);
+                    let bias = RowBias::of::<E>(problem, at, index);
                     bias.add_to::<E, KEYS>(&mut scores[m], h, key, range);
                 }
                 if !problem.slopes.is_null() {
-                    let slope = bias::slope(problem, self.rows.batch, head);
-                    let sequence = &self.rows.sequence;
-                    let ahead = query + sequence.keys - sequence.queries - key;
+                    let slope = bias::slope(problem, batch, head);
+                    let ahead = query as i32 + self.span.keys - self.span.queries - key;
                     subtract_distances(&mut scores[m], h, slope, ahead as f32);
                 }
                 if !problem.mask.is_null() {
-                    let mask = RowMask::of(problem, at, self.bank_index);
+                    let mask = RowMask::of(problem, at, index);
                     mask.hide_in(&mut scores[m], h, key, range);
                 }
             });
@@ -199,15 +221,18 @@ impl WarpRows<'_> {
     }
 
     /// Drops probabilities. Heads are not packed.
+    ///
+    /// # Safety
+    /// The facts must be those of the block, and the problem's pointers to seed and offset valid.
     #[inline(always)]
-    pub fn drop<const M: usize, const KEYS: usize>(
+    pub unsafe fn drop<const M: usize, const KEYS: usize>(
         &self,
-        dropout: &Dropout,
+        facts: Facts,
         probabilities: &mut [[Fragment; KEYS]; M],
         first_key: i32,
     ) {
-        let rows = &self.rows;
-        let plane = rows.batch * rows.problem.heads + rows.group;
+        let (dropout, (place, _)) = (Dropout::of(self.problem), facts.place());
+        let plane = place.batch * self.problem.heads + place.group;
         let query = (self.first + (self.lane / 4) as i32) as u32;
         let key = self.key(first_key) as u32;
         // Two fragments of 8 keys, of which four share a patch of random bytes.
@@ -220,7 +245,7 @@ impl WarpRows<'_> {
                         0 if M == 2 || !upper => [words[0], words[1]],
                         _ => [words[2], words[3]],
                     };
-                    drop_of_patch(dropout, words, &mut probabilities[m], 4 * patch, e);
+                    drop_of_patch(&dropout, words, &mut probabilities[m], 4 * patch, e);
                 });
             });
         });

@@ -2,10 +2,10 @@
 
 use super::{
     half::Half,
-    scores::WarpRows,
+    rows::Rows,
     swizzle::{CHUNK, Swizzle},
 };
-use crate::attention::{online_softmax::Fragment, problem::flags};
+use crate::attention::online_softmax::Fragment;
 use cuda_std::{
     global, shared,
     warp::{self, FULL_MASK},
@@ -14,19 +14,25 @@ use cuda_std::{
 /// What the output of a lane's rows is multiplied by, and their log-sum-exp.
 pub type Results<const M: usize> = [[(f32, f32); 2]; M];
 
+/// Where a lane's rows are.
+#[derive(Clone, Copy)]
+pub struct RowPlaces<'a> {
+    /// The row group.
+    pub rows: Rows<'a>,
+    /// The warp's first row.
+    pub first: i32,
+    /// The lane.
+    pub lane: u32,
+}
+
 /// Stores the warp's rows, by way of shared memory at `staging`, where only this warp's rows of q
-/// were: fragments are 4 bytes of a row, and 16 bytes are stored at once.
+/// were: fragments are 4 bytes of a row, and 16 bytes are stored at once, if `ALIGNED`.
 ///
 /// # Safety
 /// Convergent: the whole warp. The problem's output must be valid.
 #[inline(always)]
-pub unsafe fn store_rows<
-    E: Half,
-    const M: usize,
-    const COLUMNS: usize,
-    const MAY_BE_UNALIGNED: bool,
->(
-    at: &WarpRows,
+pub unsafe fn store_rows<E: Half, const M: usize, const COLUMNS: usize, const ALIGNED: bool>(
+    at: &RowPlaces,
     output: &[[Fragment; COLUMNS]; M],
     results: &Results<M>,
     layout: Swizzle,
@@ -56,11 +62,7 @@ pub unsafe fn store_rows<
                 let column = (chunk + lane_chunk) * 8;
                 if column < problem.value_dim {
                     let words: [u32; 4] = shared::load(from + chunk * CHUNK);
-                    store_chunk::<MAY_BE_UNALIGNED>(
-                        to.add(column as usize),
-                        words,
-                        problem.flags & flags::UNALIGNED == 0,
-                    );
+                    store_chunk::<ALIGNED>(to.add(column as usize), words);
                 }
                 chunk += layout.group();
             }
@@ -71,7 +73,7 @@ pub unsafe fn store_rows<
     if lane.is_multiple_of(4) && !problem.lse.is_null() {
         unroll!(m in M, up to 2 => {
             unroll!(h in 2 => {
-                let row = at.row(m, h);
+                let row = at.first + (16 * m + 8 * h) as i32 + (lane / 4) as i32;
                 if row < rows.slots() {
                     let to = rows.offset(&problem.lse_strides, row);
                     global::store(problem.lse.cast::<f32>().offset(to), results[m][h].1);
@@ -98,10 +100,10 @@ unsafe fn stage_row<E: Half, const COLUMNS: usize>(
     });
 }
 
-/// Stores 16 bytes, at once if they are aligned.
+/// Stores 16 bytes, at once if they may be.
 #[inline(always)]
-unsafe fn store_chunk<const MAY_BE_UNALIGNED: bool>(to: *mut u16, words: [u32; 4], aligned: bool) {
-    if !MAY_BE_UNALIGNED || aligned {
+unsafe fn store_chunk<const ALIGNED: bool>(to: *mut u16, words: [u32; 4]) {
+    if ALIGNED {
         global::store_streaming(to.cast::<[u32; 4]>(), words);
         return;
     }

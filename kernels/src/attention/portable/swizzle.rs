@@ -35,11 +35,17 @@ impl Swizzle {
         base + row * self.row_bytes() + (chunk ^ twist) * CHUNK
     }
 
-    /// From the address of chunk 0 or 1 of a row to that of the chunk `chunks` further in the same
-    /// row, an even number.
+    /// From a row's first chunk in the first group to that of its chunk `chunk`.
     #[inline(always)]
-    pub const fn along(self, address: u32, chunks: u32) -> u32 {
-        let (groups, rest) = (chunks / self.group(), chunks % self.group());
+    pub const fn along(self, address: u32, chunk: u32) -> u32 {
+        let (groups, rest) = (chunk / self.group(), chunk % self.group());
         (address ^ (rest * CHUNK)) + groups * self.group() * CHUNK
+    }
+
+    /// What a lane gives `ldmatrix` of four matrices, relative to the first row: those of 16 rows and
+    /// two chunks from chunk `chunk` on, an even number; first the two of the first chunk.
+    #[inline(always)]
+    pub const fn fragment(self, lane: u32, chunk: u32) -> u32 {
+        self.along(self.address(0, lane % 16, lane / 16), chunk)
     }
 }
