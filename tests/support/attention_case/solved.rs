@@ -3,7 +3,7 @@
 use super::{AttentionCase, data::Data};
 use crate::placement::{Placed, Placement};
 use fused_attention::{
-    Device, Element, Explanation, Precision,
+    Device, Dtype, Element, Explanation, Precision,
     reference::{
         attention::Attention as Solution,
         tolerance::{Unfused, check_lse, check_output},
@@ -54,6 +54,7 @@ impl<T: Element> SolvedAttention<T> {
             row_errors: in_tensor_order(&case, &unfused.row_errors, 1, 0.0),
             weights: in_tensor_order(&case, &unfused.weights, elements, 0.0),
         };
+        let unfused = with_quanta(&case, &data, unfused);
         SolvedAttention { case, data, expected, unfused }
     }
 
@@ -67,7 +68,8 @@ impl<T: Element> SolvedAttention<T> {
         let (o, lse) = define(Precision::Exact);
         let (unfused, _) = define(Precision::Rounded);
         let unfused: Vec<T> = unfused.into_iter().map(T::from_f64).collect();
-        SolvedAttention { expected: Solution { o, lse }, unfused: unfused.into(), case, data }
+        let unfused = with_quanta(&case, &data, unfused.into());
+        SolvedAttention { expected: Solution { o, lse }, unfused, case, data }
     }
 
     /// The same numbers for this tile.
@@ -164,6 +166,46 @@ fn define<T: Element>(
         case.options().definition_into(&stream, inputs, precision, &o, Some(&lse))
     })?;
     Ok((o.to_vec()?, lse.to_vec()?))
+}
+
+/// Adds what rounding probabilities to f16 may do where they are so small that it has a least step,
+/// 2^-24: an error in each that is no share of it.
+fn with_quanta<T: Element>(
+    case: &AttentionCase,
+    data: &Data<T>,
+    unfused: Unfused<T>,
+) -> Unfused<T> {
+    if T::DTYPE != Dtype::F16 {
+        return unfused;
+    }
+    let factor = case.dropout().map_or(1.0, |d| 256.0 / (256.0 - f64::from(d.dropped)));
+    let (elements, rows) = (case.value_dim, unfused.values.len() / case.value_dim);
+    let key_shape = case.key_shape(elements);
+    let keys = key_shape[key_shape.len() - 2];
+    // Of each head of each batch entry (of all sequences, where they are packed), by element.
+    let norms: Vec<f64> = data
+        .v
+        .chunks((keys * elements).max(1))
+        .flat_map(|head| {
+            let square =
+                |d: usize| head.iter().skip(d).step_by(elements).map(|v| v.to_f64().powi(2));
+            (0..elements).map(move |d| square(d).sum::<f64>().sqrt())
+        })
+        .collect();
+    let query_shape = case.query_shape(elements);
+    let queries = query_shape[query_shape.len() - 2].max(1);
+    let sharing = case.heads / case.kv_heads.max(1);
+    let weights = (0..rows * elements).map(|n| {
+        let (row, d) = (n / elements, n % elements);
+        let head = row / queries;
+        let kv_head = head / case.heads * case.kv_heads + head % case.heads / sharing;
+        // A packed side counts as one batch entry, the other as many.
+        let norm = norms.get(kv_head * elements + d).or(norms.get(d)).copied().unwrap_or(0.0);
+        let share = unfused.row_errors.get(row).zip(unfused.weights.get(n));
+        share.map_or(0.0, |(error, weight)| error * weight) + 2f64.powi(-24) * factor * norm
+    });
+    let weights: Vec<f64> = weights.collect();
+    Unfused { row_errors: vec![1.0; rows], weights, values: unfused.values }
 }
 
 fn text(error: fused_attention::Error) -> String {
