@@ -169,8 +169,8 @@ pub struct AttentionTile {
 
 /// Calls `$callback!` with all rows of the table of the attention forward, in order of preference:
 /// `(name, preference, element kind, head dimension of q and k, of v and o, (fragments of 16 rows a
-/// warp, warps, steps of 16 along the head dimension, of 8 along v's, steps of 8 keys, the same with
-/// all features), threads, blocks per multiprocessor, arch, reason)`.
+/// warp, warps, steps of 32 bytes along the head dimension, of 8 elements along v's, of 8 keys, the
+/// same with all features), threads, blocks per multiprocessor, arch, reason)`.
 #[macro_export]
 macro_rules! attention_forward_tiles {
     ($callback:ident) => {
@@ -196,6 +196,12 @@ multiprocessor")
             (portable_d256, Always, Half, 256, 256, (1, 4, 16, 32, 4, 4), 128, 2, "sm_80",
                 "64 queries, 16 a warp, since the output of 32 would take all registers; 32 keys at \
 a time, so that it fits where a block has 99 KiB of shared memory")
+            (portable_f32_d64, Always, Single, 64, 64, (1, 4, 8, 8, 4, 4), 128, 2, "sm_80",
+                "64 queries, 16 a warp: each product is three of tf32, so that reads do not matter")
+            (portable_f32_d128, Always, Single, 128, 128, (1, 4, 16, 16, 4, 4), 128, 2, "sm_80",
+                "64 queries, 16 a warp: each product is three of tf32, so that reads do not matter")
+            (portable_f32_d256, Always, Single, 256, 256, (1, 2, 32, 32, 4, 4), 64, 1, "sm_80",
+                "32 queries, for want of shared memory, of which it takes 160 KiB")
         }
     };
 }

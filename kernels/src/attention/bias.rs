@@ -3,7 +3,7 @@
 use super::{
     online_softmax::Fragment,
     pair::Places,
-    portable::half::Half,
+    portable::operand::Operand,
     problem::{AttentionForward, flags},
     sequence::Sequence,
 };
@@ -71,7 +71,7 @@ impl RowBias {
     /// # Safety
     /// The row must have a bias, valid for those keys.
     #[inline(always)]
-    pub unsafe fn add_to<E: Half, const KEYS: usize>(
+    pub unsafe fn add_to<E: Operand, const KEYS: usize>(
         &self,
         scores: &mut [Fragment; KEYS],
         h: usize,
@@ -79,15 +79,15 @@ impl RowBias {
         range: (i32, i32),
     ) {
         let step = self.moves as i32;
+        let size = if self.wide { 4 } else { size_of::<E>() as i32 };
+        let row = self.elements.wrapping_offset(key as isize * (step * size) as isize);
         unroll!(n in KEYS, up to 16 => {
             let column = 8 * n as i32;
             let places = Places::of(column, range);
             let pair = if self.wide {
-                let from = self.elements.cast::<f32>().wrapping_offset((key * step) as isize);
-                places.load_f32(from, column * step, step)
+                f32::load_pair(places, row, column * step, step)
             } else {
-                let from = self.elements.cast::<u16>().wrapping_offset((key * step) as isize);
-                E::widen_pair(places.load_u16(from, column * step, step))
+                E::load_pair(places, row, column * step, step)
             };
             scores[n][2 * h] += pair[0];
             scores[n][2 * h + 1] += pair[1];

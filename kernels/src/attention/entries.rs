@@ -60,6 +60,10 @@ macro_rules! entries_of_kind {
         forward_entry! { bf16 plain Plain $tile $cut $keys $($rest)* }
         forward_entry! { bf16 full Full $tile $cut $full $($rest)* }
     };
+    (Single $tile:ident $cut:tt $keys:tt $full:tt $($rest:tt)*) => {
+        forward_entry! { f32 plain Plain $tile $cut $keys $($rest)* }
+        forward_entry! { f32 full Full $tile $cut $full $($rest)* }
+    };
 }
 
 macro_rules! forward_entry {
@@ -77,7 +81,9 @@ macro_rules! forward_entry {
             pub unsafe fn [<attention_forward_ $Element _ $features _ $tile>](
                 problem: AttentionForward,
             ) {
-                Cut::<$($cut)*, $keys>::forward::<$Element, $Features>(&problem)
+                Cut::<{ size_of::<$Element>() as u32 }, $($cut)*, $keys>::forward::<$Element, $Features>(
+                    &problem,
+                )
             }
         }
     };
@@ -87,7 +93,6 @@ attention_forward_tiles!(forward_entries);
 
 cuda_std::host_only! {
     use crate::tiles::{AttentionPreference, AttentionTile};
-    use super::portable::cut::shared_bytes;
     use cuda_std::host::Kernel;
 
     /// A row of the forward's table with its entries.
@@ -113,17 +118,11 @@ cuda_std::host_only! {
                         },
                         head_dim: $head_dim,
                         value_dim: $value_dim,
-                        rows: Cut::<$fragments, $warps, $depth, $columns, $keys>::ROWS,
-                        keys: Cut::<$fragments, $warps, $depth, $columns, $keys>::KEY_COUNT,
+                        rows: <cut_of_kind!($Kind $fragments, $warps, $depth, $columns, $keys)>::ROWS,
+                        keys: <cut_of_kind!($Kind $fragments, $warps, $depth, $columns, $keys)>::KEY_COUNT,
                         threads: $threads,
                         blocks_per_sm: $blocks,
-                        shared_bytes: shared_bytes(
-                            Cut::<$fragments, $warps, $depth, $columns, $keys>::ROWS,
-                            Cut::<$fragments, $warps, $depth, $columns, $keys>::KEY_COUNT,
-                            16 * $depth,
-                            8 * $columns,
-                            2,
-                        ),
+                        shared_bytes: <cut_of_kind!($Kind $fragments, $warps, $depth, $columns, $keys)>::SHARED_BYTES,
                         arch: $arch,
                         reason: $reason,
                     },
@@ -131,6 +130,11 @@ cuda_std::host_only! {
                 },
             )*];
         };
+    }
+
+    macro_rules! cut_of_kind {
+        (Half $($cut:tt)*) => { Cut<2, $($cut)*> };
+        (Single $($cut:tt)*) => { Cut<4, $($cut)*> };
     }
 
     macro_rules! kernels_of_kind {
@@ -145,6 +149,16 @@ cuda_std::host_only! {
                     &[<attention_forward_bf16_full_ $tile>],
                 ]),
                 None,
+            ]}
+        };
+        (Single $tile:ident) => {
+            paste! {[
+                None,
+                None,
+                Some([
+                    &[<attention_forward_f32_plain_ $tile>],
+                    &[<attention_forward_f32_full_ $tile>],
+                ]),
             ]}
         };
     }

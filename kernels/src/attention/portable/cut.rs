@@ -2,9 +2,11 @@
 
 use super::{facts::FACTS_BYTES, swizzle::Swizzle};
 
-/// How the kernel is cut: `M` fragments of 16 rows a warp, `WARPS` warps, head dimensions of
-/// `16 * DEPTH` for q and k and `8 * COLUMNS` for v and o, blocks of `8 * KEYS` keys.
+/// How the kernel is cut, for elements of `BYTES` bytes: `M` fragments of 16 rows a warp, `WARPS`
+/// warps, rows of q and k of `DEPTH` steps of two chunks, of v and o of `8 * COLUMNS` elements, blocks
+/// of `8 * KEYS` keys.
 pub struct Cut<
+    const BYTES: u32,
     const M: usize,
     const WARPS: usize,
     const DEPTH: usize,
@@ -16,12 +18,13 @@ pub struct Cut<
 pub const STAGES: u32 = 2;
 
 impl<
+    const BYTES: u32,
     const M: usize,
     const WARPS: usize,
     const DEPTH: usize,
     const COLUMNS: usize,
     const KEYS: usize,
-> Cut<M, WARPS, DEPTH, COLUMNS, KEYS>
+> Cut<BYTES, M, WARPS, DEPTH, COLUMNS, KEYS>
 {
     /// Rows of a warp.
     pub const WARP_ROWS: u32 = 16 * M as u32;
@@ -34,7 +37,7 @@ impl<
     /// The layout of q and k.
     pub const DEEP: Swizzle = Swizzle { chunks: 2 * DEPTH as u32 };
     /// The layout of v and o.
-    pub const WIDE: Swizzle = Swizzle { chunks: COLUMNS as u32 };
+    pub const WIDE: Swizzle = Swizzle { chunks: COLUMNS as u32 * BYTES / 2 };
     /// Where the first block of keys begins, behind q.
     pub const K: u32 = Self::ROWS * Self::DEEP.row_bytes();
     /// Where its values begin.
@@ -43,11 +46,8 @@ impl<
     pub const STAGE: u32 = Self::V - Self::K + Self::KEY_COUNT * Self::WIDE.row_bytes();
     /// Where the facts are, behind the last stage.
     pub const FACTS: u32 = Self::K + STAGES * Self::STAGE;
+    /// Bytes of shared memory.
+    pub const SHARED_BYTES: u32 = Self::FACTS + FACTS_BYTES;
     /// q's fragments stay in registers.
     pub const KEEPS_Q: bool = M * DEPTH <= 8;
-}
-
-/// Bytes of shared memory that a block takes.
-pub const fn shared_bytes(rows: u32, keys: u32, depth: u32, columns: u32, element: u32) -> u32 {
-    (rows * depth + STAGES * keys * (depth + columns)) * element + FACTS_BYTES
 }

@@ -1,4 +1,4 @@
-//! Flash attention forward by `mma.sync` and `cp.async`, of 16-bit elements.
+//! Flash attention forward by `mma.sync` and `cp.async`.
 //!
 //! `o = softmax(q k^T) v` row by row, blocks of keys one after the other: neither scores nor
 //! probabilities ever leave the registers.
@@ -18,8 +18,8 @@
 use super::{
     cut::{Cut, STAGES},
     facts::{Facts, Span},
-    half::Half,
     load::{KeyRows, copy_queries},
+    operand::Operand,
     rows::Rows,
     scores::{Features, WarpRows, scaling},
     store::{Results, RowPlaces, store_rows},
@@ -36,12 +36,13 @@ use cuda_std::{
 };
 
 impl<
+    const BYTES: u32,
     const M: usize,
     const WARPS: usize,
     const DEPTH: usize,
     const COLUMNS: usize,
     const KEYS: usize,
-> Cut<M, WARPS, DEPTH, COLUMNS, KEYS>
+> Cut<BYTES, M, WARPS, DEPTH, COLUMNS, KEYS>
 {
     /// The kernel's body.
     ///
@@ -50,7 +51,7 @@ impl<
     /// features and dimensions those of the instance, and the launch of the cut's threads and shared
     /// memory.
     #[inline(always)]
-    pub unsafe fn forward<E: Half, F: Features>(problem: &AttentionForward) {
+    pub unsafe fn forward<E: Operand, F: Features>(problem: &AttentionForward) {
         let place = problem.schedule.place(thread::block_idx_x());
         let rows = Rows::of(problem, place);
         let first_row = (place.tile * Self::ROWS) as i32;
@@ -77,11 +78,11 @@ impl<
         }
         let mut kept = [[[0; 4]; DEPTH]; M];
         if blocks > 0 {
-            Self::copy_queries::<F>(&rows, at.first, thread);
+            Self::copy_queries::<E, F>(&rows, at.first, thread);
             if Self::KEEPS_Q {
                 cp_async::commit();
             }
-            Self::copy_block::<F>(problem, sources, span, blocks - 1, thread);
+            Self::copy_block::<E, F>(problem, sources, span, blocks - 1, thread);
             if Self::KEEPS_Q {
                 cp_async::wait::<1>();
                 warp::sync_warp(FULL_MASK);
@@ -103,7 +104,7 @@ impl<
             thread::sync_threads();
             let span = facts.span();
             if blocks > 0 {
-                Self::copy_block::<F>(problem, facts.sources(), span, blocks - 1, thread);
+                Self::copy_block::<E, F>(problem, facts.sources(), span, blocks - 1, thread);
             }
             let first_key = (span.first_block + blocks) * count;
             let at = Self::warp_rows(problem, span, thread);
@@ -156,7 +157,7 @@ impl<
 
     /// Stores the output.
     #[inline(always)]
-    unsafe fn finish<E: Half, F: Features>(
+    unsafe fn finish<E: Operand, F: Features>(
         problem: &AttentionForward,
         facts: Facts,
         softmax: &OnlineSoftmax<M>,
@@ -197,6 +198,7 @@ impl<
     unsafe fn sources<E>(rows: &Rows) -> [u64; 2] {
         let (problem, first, head) = (rows.problem, rows.sequence.first_key, rows.kv_head());
         let at = |strides: &Strides| strides.offset(rows.batch, head, first) as isize;
+        const { assert!(size_of::<E>() as u32 == BYTES) };
         let k = problem.k.cast::<E>().wrapping_offset(at(&problem.k_strides));
         let v = problem.v.cast::<E>().wrapping_offset(at(&problem.v_strides));
         [k as u64, v as u64]
@@ -204,7 +206,7 @@ impl<
 
     /// Copies a block of keys and values, counted from the first one, to its stage.
     #[inline(always)]
-    unsafe fn copy_block<F: Features>(
+    unsafe fn copy_block<E: Operand, F: Features>(
         problem: &AttentionForward,
         sources: [u64; 2],
         span: Span,
@@ -227,24 +229,24 @@ impl<
         let base = shared::dynamic() + Self::stage(block);
         let keys = ((span.first_block + block) * Self::KEY_COUNT as i32, Self::KEY_COUNT);
         if F::ALL && problem.flags & flags::UNALIGNED != 0 {
-            k.copy::<false>(deep, threads, keys, base + Self::K);
-            v.copy::<false>(wide, threads, keys, base + Self::V);
+            k.copy::<E, false>(deep, threads, keys, base + Self::K);
+            v.copy::<E, false>(wide, threads, keys, base + Self::V);
         } else {
-            k.copy::<true>(deep, threads, keys, base + Self::K);
-            v.copy::<true>(wide, threads, keys, base + Self::V);
+            k.copy::<E, true>(deep, threads, keys, base + Self::K);
+            v.copy::<E, true>(wide, threads, keys, base + Self::V);
         }
         cp_async::commit();
     }
 
     /// Copies the warp's rows of q.
     #[inline(always)]
-    unsafe fn copy_queries<F: Features>(rows: &Rows, first: i32, thread: u32) {
+    unsafe fn copy_queries<E: Operand, F: Features>(rows: &Rows, first: i32, thread: u32) {
         let (layout, count, lane, to) =
             (Self::DEEP, Self::WARP_ROWS, thread % 32, Self::queries(thread));
         if F::ALL && rows.problem.flags & flags::UNALIGNED != 0 {
-            copy_queries::<false>(rows, layout, count, first, lane, to);
+            copy_queries::<E, false>(rows, layout, count, first, lane, to);
         } else {
-            copy_queries::<true>(rows, layout, count, first, lane, to);
+            copy_queries::<E, true>(rows, layout, count, first, lane, to);
         }
     }
 
@@ -253,13 +255,13 @@ impl<
     unsafe fn load_queries(fragments: &mut [[[u32; 4]; DEPTH]; M], thread: u32) {
         let q = Self::queries(thread);
         unroll!(m in M, up to 2 => {
-            unroll!(depth in DEPTH, up to 16 => {
+            unroll!(depth in DEPTH, up to 32 => {
                 fragments[m][depth] = Self::load_query(q, thread % 32, m, depth);
             });
         });
     }
 
-    /// A fragment of 16 rows of q, 16 columns of them.
+    /// A step of 16 rows of q.
     #[inline(always)]
     unsafe fn load_query(q: u32, lane: u32, m: usize, depth: usize) -> [u32; 4] {
         let row = 16 * m as u32 * Self::DEEP.row_bytes();
@@ -268,7 +270,7 @@ impl<
 
     /// The first product: scores, of q and the keys of the stage `offset` from the first one.
     #[inline(always)]
-    unsafe fn multiply_keys<E: Half>(
+    unsafe fn multiply_keys<E: Operand>(
         scores: &mut [[Fragment; KEYS]; M],
         kept: &[[[u32; 4]; DEPTH]; M],
         thread: u32,
@@ -276,7 +278,7 @@ impl<
     ) {
         let (q, k) = (Self::queries(thread), shared::dynamic() + Self::K + offset);
         let lane = thread % 32;
-        unroll!(depth in DEPTH, up to 16 => {
+        unroll!(depth in DEPTH, up to 32 => {
             let mut left = [[0; 4]; M];
             unroll!(m in M, up to 2 => {
                 left[m] = if Self::KEEPS_Q {
@@ -285,13 +287,14 @@ impl<
                     Self::load_query(q, lane, m, depth)
                 };
             });
-            Self::multiply_depth::<E>(scores, &left, k + Self::DEEP.fragment(lane, 2 * depth as u32));
+            let k = k + Self::DEEP.right_fragment(lane, 2 * depth as u32);
+            Self::multiply_depth::<E>(scores, &left, k);
         });
     }
 
-    /// One step of 16 along the head dimension.
+    /// One step along the head dimension.
     #[inline(always)]
-    unsafe fn multiply_depth<E: Half>(
+    unsafe fn multiply_depth<E: Operand>(
         scores: &mut [[Fragment; KEYS]; M],
         left: &[[u32; 4]; M],
         k: u32,
@@ -300,51 +303,47 @@ impl<
             let right = matrix::load_4(k + 16 * n as u32 * Self::DEEP.row_bytes());
             unroll!(m in M, up to 2 => {
                 let (a, b) = (2 * n, 2 * n + 1);
-                scores[m][a] = E::multiply(left[m], [right[0], right[2]], scores[m][a]);
-                scores[m][b] = E::multiply(left[m], [right[1], right[3]], scores[m][b]);
+                scores[m][a] = E::multiply(left[m], [right[0], right[1]], scores[m][a]);
+                scores[m][b] = E::multiply(left[m], [right[2], right[3]], scores[m][b]);
             });
         });
     }
 
     /// The second product: adds that of probabilities and a block of values to the output.
     #[inline(always)]
-    unsafe fn multiply_values<E: Half>(
+    unsafe fn multiply_values<E: Operand>(
         output: &mut [[Fragment; COLUMNS]; M],
         probabilities: &[[Fragment; KEYS]; M],
         thread: u32,
         offset: u32,
     ) {
         let (lane, v) = (thread % 32, shared::dynamic() + Self::V + offset);
-        unroll!(n in KEYS / 2 => {
+        unroll!(step in KEYS / E::FRAGMENTS => {
+            let first = step * E::FRAGMENTS;
             let mut left = [[0; 4]; M];
             unroll!(m in M, up to 2 => {
-                let (a, b) = (probabilities[m][2 * n], probabilities[m][2 * n + 1]);
-                left[m] = [
-                    E::pair(a[0], a[1]),
-                    E::pair(a[2], a[3]),
-                    E::pair(b[0], b[1]),
-                    E::pair(b[2], b[3]),
-                ];
+                let fragments = &probabilities[m];
+                left[m] = E::left(fragments[first], fragments[first + E::FRAGMENTS - 1]);
             });
-            let v = v + 16 * n as u32 * Self::WIDE.row_bytes();
-            Self::multiply_rows::<E>(output, &left, v, lane);
+            let row = v + 8 * first as u32 * Self::WIDE.row_bytes();
+            Self::multiply_rows::<E>(output, &left, row, lane);
         });
     }
 
-    /// One step of 16 keys.
+    /// One step of keys.
     #[inline(always)]
-    unsafe fn multiply_rows<E: Half>(
+    unsafe fn multiply_rows<E: Operand>(
         output: &mut [[Fragment; COLUMNS]; M],
         left: &[[u32; 4]; M],
-        v: u32,
+        row: u32,
         lane: u32,
     ) {
         unroll!(n in COLUMNS / 2, up to 16 => {
-            let right = matrix::load_4_transposed(v + Self::WIDE.fragment(lane, 2 * n as u32));
+            let right = E::right(Self::WIDE, row, lane, n);
             unroll!(m in M, up to 2 => {
                 let (a, b) = (2 * n, 2 * n + 1);
-                output[m][a] = E::multiply(left[m], [right[0], right[1]], output[m][a]);
-                output[m][b] = E::multiply(left[m], [right[2], right[3]], output[m][b]);
+                output[m][a] = E::multiply(left[m], right[0], output[m][a]);
+                output[m][b] = E::multiply(left[m], right[1], output[m][b]);
             });
         });
     }

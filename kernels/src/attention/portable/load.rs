@@ -8,10 +8,8 @@ use super::{
     rows::Rows,
     swizzle::{CHUNK, Swizzle},
 };
+use crate::numbers::Element;
 use cuda_std::{cp_async, global, shared};
-
-/// The elements of 16 bytes.
-const CHUNK_ELEMENTS: u32 = 8;
 
 /// Rows of keys or values of one sequence.
 #[derive(Clone, Copy)]
@@ -34,7 +32,7 @@ impl KeyRows {
     /// `thread` is one of `threads` of the block. The rows must be valid, and their place in shared
     /// memory free.
     #[inline(always)]
-    pub unsafe fn copy<const ALIGNED: bool>(
+    pub unsafe fn copy<E: Element, const ALIGNED: bool>(
         &self,
         layout: Swizzle,
         (threads, thread): (u32, u32),
@@ -44,10 +42,10 @@ impl KeyRows {
         let (lane_row, lane_chunk) = (thread / layout.group(), thread % layout.group());
         let rows_at_once = threads / layout.group();
         let to = layout.address(to, lane_row, lane_chunk);
-        let row_bytes = self.stride * 2;
+        let row_bytes = self.stride * size_of::<E>() as i64;
         let pitch = rows_at_once as i64 * row_bytes;
         let rows = self.keys - first - lane_row as i32;
-        let chunks = (self.dimension / CHUNK_ELEMENTS) as i32 - lane_chunk as i32;
+        let chunks = (self.dimension / E::LANES as u32) as i32 - lane_chunk as i32;
         let offset = (first as i64 + lane_row as i64) * row_bytes + (lane_chunk * CHUNK) as i64;
         let mut from = self.from.wrapping_offset(offset as isize);
         let mut row = 0;
@@ -56,7 +54,7 @@ impl KeyRows {
             while chunk < layout.chunks {
                 let exists = (row as i32) < rows && (chunk as i32) < chunks;
                 let to = to + row * layout.row_bytes() + chunk * CHUNK;
-                copy_chunk::<ALIGNED>(to, from.wrapping_add((chunk * CHUNK) as usize), exists);
+                copy_chunk::<E, ALIGNED>(to, from.wrapping_add((chunk * CHUNK) as usize), exists);
                 chunk += layout.group();
             }
             row += rows_at_once;
@@ -67,14 +65,22 @@ impl KeyRows {
 
 /// Copies a chunk, or fills it with zeros.
 #[inline(always)]
-unsafe fn copy_chunk<const ALIGNED: bool>(to: u32, from: *const u8, exists: bool) {
+unsafe fn copy_chunk<E: Element, const ALIGNED: bool>(to: u32, from: *const u8, exists: bool) {
     if ALIGNED {
         cp_async::copy_16(to, from, if exists { CHUNK } else { 0 });
         return;
     }
-    let element = |i: usize| global::load_cached_if(exists, from.cast::<u16>().wrapping_add(i), 0);
-    let pair = |i: usize| element(2 * i) as u32 | (element(2 * i + 1) as u32) << 16;
-    shared::store(to, [pair(0), pair(1), pair(2), pair(3)]);
+    let mut words = [0; 4];
+    unroll!(i in 4 => {
+        words[i] = if size_of::<E>() == 4 {
+            global::load_cached_if(exists, from.cast::<u32>().wrapping_add(i), 0)
+        } else {
+            let half = from.cast::<u16>().wrapping_add(2 * i);
+            let low = global::load_cached_if(exists, half, 0) as u32;
+            low | (global::load_cached_if(exists, half.wrapping_add(1), 0) as u32) << 16
+        };
+    });
+    shared::store(to, words);
 }
 
 /// Copies the warp's `count` rows of q from row `first` on to `to`. `ALIGNED`: chunks may be copied
@@ -83,7 +89,7 @@ unsafe fn copy_chunk<const ALIGNED: bool>(to: u32, from: *const u8, exists: bool
 /// # Safety
 /// Convergent: the whole warp. The tensor must be valid, and the place in shared memory free.
 #[inline(always)]
-pub unsafe fn copy_queries<const ALIGNED: bool>(
+pub unsafe fn copy_queries<E: Element, const ALIGNED: bool>(
     rows: &Rows,
     layout: Swizzle,
     count: u32,
@@ -93,19 +99,19 @@ pub unsafe fn copy_queries<const ALIGNED: bool>(
 ) {
     let problem = rows.problem;
     let (lane_row, lane_chunk) = (lane / layout.group(), lane % layout.group());
-    let chunks = (problem.head_dim / CHUNK_ELEMENTS) as i32 - lane_chunk as i32;
+    let chunks = (problem.head_dim / E::LANES as u32) as i32 - lane_chunk as i32;
     let mut row = lane_row;
     while row < count {
         let exists = first + (row as i32) < rows.count();
         let offset = if exists { rows.offset(&problem.q_strides, first + row as i32) } else { 0 };
-        let from = problem.q.cast::<u16>().wrapping_offset(offset).cast::<u8>();
+        let from = problem.q.cast::<E>().wrapping_offset(offset).cast::<u8>();
         let from = from.wrapping_add((lane_chunk * CHUNK) as usize);
         let to = layout.address(to, row, lane_chunk);
         let mut chunk = 0;
         while chunk < layout.chunks {
             let exists = exists && (chunk as i32) < chunks;
             let from = from.wrapping_add((chunk * CHUNK) as usize);
-            copy_chunk::<ALIGNED>(to + chunk * CHUNK, from, exists);
+            copy_chunk::<E, ALIGNED>(to + chunk * CHUNK, from, exists);
             chunk += layout.group();
         }
         row += 32 / layout.group();

@@ -3,7 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | [`cut`] | what a block and a warp have of the problem; the layout of shared memory |
-//! | [`half`] | the products of 16-bit elements |
+//! | [`operand`] | the products of each element type |
 //! | [`swizzle`] | where the chunks of a tile's rows lie in shared memory |
 //! | [`rows`] | from rows of a tile to queries and heads |
 //! | [`facts`] | what a block has found out about its tile, in shared memory |
@@ -15,8 +15,8 @@
 pub mod cut;
 pub mod facts;
 pub mod forward;
-pub mod half;
 pub mod load;
+pub mod operand;
 pub mod rows;
 pub mod scores;
 pub mod store;

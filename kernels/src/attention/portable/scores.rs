@@ -2,7 +2,7 @@
 
 use super::{
     facts::{Facts, Span},
-    half::Half,
+    operand::Operand,
 };
 use crate::attention::{
     bias::{self, RowBias},
@@ -169,7 +169,7 @@ impl WarpRows<'_> {
     /// # Safety
     /// The facts must be those of the block, and the problem's bias, slopes and mask valid.
     #[inline(always)]
-    pub unsafe fn adjust<E: Half, const M: usize, const KEYS: usize>(
+    pub unsafe fn adjust<E: Operand, const M: usize, const KEYS: usize>(
         &self,
         facts: Facts,
         scores: &mut [[Fragment; KEYS]; M],

@@ -1,11 +1,11 @@
 //! The output on its way to global memory.
 
 use super::{
-    half::Half,
+    operand::Operand,
     rows::Rows,
     swizzle::{CHUNK, Swizzle},
 };
-use crate::attention::online_softmax::Fragment;
+use crate::{attention::online_softmax::Fragment, numbers::Element};
 use cuda_std::{
     global, shared,
     warp::{self, FULL_MASK},
@@ -31,7 +31,7 @@ pub struct RowPlaces<'a> {
 /// # Safety
 /// Convergent: the whole warp. The problem's output must be valid.
 #[inline(always)]
-pub unsafe fn store_rows<E: Half, const M: usize, const COLUMNS: usize, const ALIGNED: bool>(
+pub unsafe fn store_rows<E: Operand, const M: usize, const COLUMNS: usize, const ALIGNED: bool>(
     at: &RowPlaces,
     output: &[[Fragment; COLUMNS]; M],
     results: &Results<M>,
@@ -44,8 +44,8 @@ pub unsafe fn store_rows<E: Half, const M: usize, const COLUMNS: usize, const AL
     unroll!(m in M, up to 2 => {
         unroll!(h in 2 => {
             let row = (16 * m + 8 * h) as u32 + lane / 4;
-            let to = layout.address(staging, row, 0) + lane % 4 * 4;
-            stage_row::<E, COLUMNS>(&output[m], h, results[m][h].0, layout, to);
+            let to = (layout, layout.address(staging, row, 0), lane);
+            stage_row::<E, COLUMNS>(&output[m], h, results[m][h].0, to);
         });
     });
     warp::sync_warp(FULL_MASK);
@@ -55,14 +55,14 @@ pub unsafe fn store_rows<E: Half, const M: usize, const COLUMNS: usize, const AL
     while row < 16 * M as u32 {
         if at.first + (row as i32) < rows.slots() {
             let to = rows.offset(&problem.o_strides, at.first + row as i32);
-            let to = problem.o.cast::<u16>().offset(to);
+            let to = problem.o.cast::<E>().offset(to);
             let from = layout.address(staging, row, lane_chunk);
             let mut chunk = 0;
             while chunk < layout.chunks {
-                let column = (chunk + lane_chunk) * 8;
+                let column = (chunk + lane_chunk) * E::LANES as u32;
                 if column < problem.value_dim {
                     let words: [u32; 4] = shared::load(from + chunk * CHUNK);
-                    store_chunk::<ALIGNED>(to.add(column as usize), words);
+                    store_chunk::<E, ALIGNED>(to.add(column as usize), words);
                 }
                 chunk += layout.group();
             }
@@ -85,30 +85,34 @@ pub unsafe fn store_rows<E: Half, const M: usize, const COLUMNS: usize, const AL
 
 /// Puts a lane's part of a row into shared memory.
 #[inline(always)]
-unsafe fn stage_row<E: Half, const COLUMNS: usize>(
+unsafe fn stage_row<E: Operand, const COLUMNS: usize>(
     output: &[Fragment; COLUMNS],
     h: usize,
     factor: f32,
-    layout: Swizzle,
-    to: u32,
+    (layout, row, lane): (Swizzle, u32, u32),
 ) {
     // A row that sees nothing is 0, whatever v holds.
     let scaled = |value: f32| if factor == 0.0 { 0.0 } else { value * factor };
     unroll!(n in COLUMNS, up to 32 => {
-        let pair = E::pair(scaled(output[n][2 * h]), scaled(output[n][2 * h + 1]));
-        shared::store(layout.along(to, n as u32), pair);
+        let columns = [scaled(output[n][2 * h]), scaled(output[n][2 * h + 1])];
+        E::stage(layout, row, lane, n, columns);
     });
 }
 
 /// Stores 16 bytes, at once if they may be.
 #[inline(always)]
-unsafe fn store_chunk<const ALIGNED: bool>(to: *mut u16, words: [u32; 4]) {
+unsafe fn store_chunk<E: Element, const ALIGNED: bool>(to: *mut E, words: [u32; 4]) {
     if ALIGNED {
         global::store_streaming(to.cast::<[u32; 4]>(), words);
         return;
     }
     unroll!(i in 4 => {
-        global::store(to.add(2 * i), words[i] as u16);
-        global::store(to.add(2 * i + 1), (words[i] >> 16) as u16);
+        if size_of::<E>() == 4 {
+            global::store(to.cast::<u32>().add(i), words[i]);
+        } else {
+            let to = to.cast::<u16>().add(2 * i);
+            global::store(to, words[i] as u16);
+            global::store(to.add(1), (words[i] >> 16) as u16);
+        }
     });
 }

@@ -42,10 +42,16 @@ impl Swizzle {
         (address ^ (rest * CHUNK)) + groups * self.group() * CHUNK
     }
 
-    /// What a lane gives `ldmatrix` of four matrices, relative to the first row: those of 16 rows and
-    /// two chunks from chunk `chunk` on, an even number; first the two of the first chunk.
+    /// What a lane gives `ldmatrix` for four matrices of 16 rows, relative to the first: those of two
+    /// chunks from chunk `chunk` on, an even number; first the two of the first chunk.
     #[inline(always)]
     pub const fn fragment(self, lane: u32, chunk: u32) -> u32 {
         self.along(self.address(0, lane % 16, lane / 16), chunk)
+    }
+
+    /// The same, but first the two of the first 8 rows: a right operand takes neighbouring registers.
+    #[inline(always)]
+    pub const fn right_fragment(self, lane: u32, chunk: u32) -> u32 {
+        self.along(self.address(0, lane % 8 + lane / 16 * 8, lane / 8 % 2), chunk)
     }
 }
