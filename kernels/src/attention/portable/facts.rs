@@ -30,6 +30,14 @@ pub struct Span {
     pub first_block: i32,
 }
 
+impl Span {
+    /// The first key of a block of `count` keys, numbered from the first block on.
+    #[inline(always)]
+    pub fn key(self, block: i32, count: i32) -> i32 {
+        (self.first_block + block) * count
+    }
+}
+
 /// The batch entry's index in the bank of masks and biases, `None` if the bank does not have it.
 pub type BankIndex = Option<i32>;
 

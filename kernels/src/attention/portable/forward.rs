@@ -106,29 +106,30 @@ impl<
             if blocks > 0 {
                 Self::copy_block::<E, F>(problem, facts.sources(), span, blocks - 1, thread);
             }
-            let first_key = (span.first_block + blocks) * count;
             let at = Self::warp_rows(problem, span, thread);
             let seen = at.seen(at.first, Self::WARP_ROWS as i32);
-            if seen.sees(first_key, count) {
-                let whole = seen.sees_all(first_key, count);
+            if seen.sees(span.key(blocks, count), count) {
                 let mut scores = [[[0.0; 4]; KEYS]; M];
                 Self::multiply_keys::<E>(&mut scores, &kept, thread, Self::stage(blocks));
-                let (prescale, exponents) = facts.scaling();
+                let (prescale, mut exponents) = facts.scaling();
+                exponents.difference_first |= F::ALL;
                 if F::ALL || prescale != 1.0 {
                     scale(&mut scores, prescale);
                 }
+                let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
+                let first_key = at.span.key(blocks, count);
+                let seen = at.seen(at.first, Self::WARP_ROWS as i32);
+                let whole = seen.sees_all(first_key, count);
                 if F::ALL {
-                    let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
                     at.adjust::<E, M, KEYS>(facts, &mut scores, first_key, whole);
                 }
                 if !whole {
-                    let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
                     at.hide(&mut scores, first_key);
                 }
                 softmax.take(&mut scores, &mut output, exponents);
                 if F::ALL && problem.dropped != 0 {
                     let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
-                    at.drop(facts, &mut scores, first_key);
+                    at.drop(facts, &mut scores, at.span.key(blocks, count));
                 }
                 Self::multiply_values::<E>(&mut output, &scores, thread, Self::stage(blocks));
             }

@@ -128,10 +128,11 @@ impl Operand for f32 {
     unsafe fn right(layout: Swizzle, row: u32, lane: u32, pair: usize) -> [[u32; 2]; 2] {
         let (g, t) = (lane / 4, lane % 4);
         let at = |key: u32, n: u32| {
-            let chunk = layout.along(layout.address(0, key, g / 4), 4 * pair as u32 + 2 * n);
-            shared::load::<u32>(row + chunk + g % 4 * 4)
+            let column = layout.address(g % 4 * 4, key, g / 4);
+            shared::load::<u32>(row + layout.along(column, 4 * pair as u32 + 2 * n))
         };
-        [[at(2 * t, 0), at(2 * t + 1, 0)], [at(2 * t, 1), at(2 * t + 1, 1)]]
+        let (even, odd) = (2 * t, 2 * t + 1);
+        [[at(even, 0), at(odd, 0)], [at(even, 1), at(odd, 1)]]
     }
     #[inline(always)]
     #[track_caller]
