@@ -218,7 +218,7 @@ fn what_is_refused() {
     assert_eq!(status(|_, t| t.q = null()), "NULL_ARGUMENT");
     assert_eq!(status(|_, t| t.o = t.q), "OVERLAPPING_OUTPUT");
     assert_eq!(status(|_, t| t.seed_tensor = t.lse), "NULL_ARGUMENT");
-    assert_eq!(status(|_, t| t.query_lengths = t.lse), "DTYPE_MISMATCH");
+    assert_eq!(status(|_, t| t.query_lengths = t.q), "DTYPE_MISMATCH");
     let both = status(|_, t| {
         (t.seed_tensor, t.offset_tensor, t.has_seed) = (t.lse, t.lse, 1);
     });

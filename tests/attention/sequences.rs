@@ -158,7 +158,7 @@ fn many_sequences() {
         let case = AttentionCase {
             query_offsets: offsets.clone(),
             key_offsets: offsets,
-            ..AttentionCase::new((1, 1, 0, 0, 64))
+            ..AttentionCase::new((1, 1, 0, 0, 16))
         };
         case.assert_right::<f16>(device);
         case.causal().assert_right::<bf16>(device);

@@ -44,6 +44,8 @@ pub(super) struct Sizes {
 
 /// A call whose forms are right.
 pub(super) struct Forms {
+    /// Of queries, keys and values.
+    pub dtype: Dtype,
     pub sizes: Sizes,
     pub masks: ElementMasks,
     /// Each head's slope in each batch entry.
@@ -100,7 +102,7 @@ impl Forms {
         });
         let rows = [&call.q, &call.k, &call.v, &call.o];
         let aligned = rows.into_iter().all(|raw| raw.alignment() >= 16);
-        Ok(Forms { sizes, masks, slopes: slopes.transpose()?, aligned })
+        Ok(Forms { dtype, sizes, masks, slopes: slopes.transpose()?, aligned })
     }
 }
 

@@ -23,12 +23,14 @@ use std::ptr::{null, null_mut};
 /// The operation's name in errors.
 pub(super) const OPERATION: &str = "attention forward";
 
-/// All that a plan depends on: options, shapes, strides, alignments, the device's architecture.
+/// All that a plan depends on: options, shapes, strides, alignments, the device's architecture and
+/// shared memory.
 /// Tensors stand here with the low bits of their pointer only.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct PlanKey {
     pub options: Attention,
     pub capability: (u32, u32),
+    pub shared_bytes: u32,
     pub call: RawAttention,
 }
 
@@ -39,6 +41,9 @@ pub(super) struct Plan {
     pub explanation: Explanation,
 }
 
+/// What explanations call the faster entries of a tile.
+const PLAIN: &str = "its plain entry";
+
 /// Blocks of one launch, at most.
 const MAX_BLOCKS: u64 = (1 << 31) - 1;
 
@@ -48,19 +53,22 @@ const CACHED_BYTES: usize = 16 << 20;
 
 /// Checks the forms of all tensors and finds the launch.
 pub(super) fn make(key: &PlanKey) -> Result<Plan> {
-    let PlanKey { options, capability, call } = key;
+    let PlanKey { options, capability, shared_bytes, call } = key;
     let forms = Forms::of(call, OutputTypes::of(call.q.dtype))?;
     let template = template(options, call, &forms)?;
     let drops = template.dropped != 0;
-    let demand = Demand { sizes: forms.sizes, drops, capability: *capability };
-    let features = features(&template, call, &forms);
+    let (capability, shared_bytes) = (*capability, *shared_bytes);
+    let Forms { dtype, sizes, .. } = forms;
+    let demand = Demand { dtype, sizes, drops, capability, shared_bytes };
+    let (features, not_plain) = features(&template, call, &forms);
     let wish = options.tile.map(Wish::Options);
-    let Choice { candidate, cut, passed_over } =
-        choose(candidates(call.q.dtype, features), wish, &demand)
+    let Choice { candidate, cut, mut passed_over } =
+        choose(candidates(dtype, features), wish, &demand)
             .map_err(|tried| tried.into_error(OPERATION))?;
-    let (tile, kernel) = (candidate.tile, candidate.kernel);
+    let (tile, (kernel, cut)) = (candidate.tile, cut);
     let (problem, blocks) = with_cut(template, &forms, cut)?;
     let config = Cut::config(blocks, tile);
+    passed_over.extend(not_plain.map(|reason| (PLAIN, reason.to_owned())));
     let explanation = Explanation {
         kernel: kernel.name(),
         tile: tile.name,
@@ -73,14 +81,22 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
     Ok(Plan { launch, workspace_bytes: 0, explanation })
 }
 
-/// What a kernel must be able to do.
-fn features(problem: &AttentionForward, call: &RawAttention, forms: &Forms) -> Features {
-    let adds = call.mask.bytes.is_some()
-        || call.mask.additive.is_some()
-        || call.slopes.is_some()
-        || problem.softcap != 0.0
-        || problem.dropped != 0;
-    if adds || !forms.aligned { Features::All } else { Features::Plain }
+/// What a kernel must be able to do; and if that is everything, why.
+fn features(
+    problem: &AttentionForward,
+    call: &RawAttention,
+    forms: &Forms,
+) -> (Features, Option<&'static str>) {
+    let reasons = [
+        (!forms.aligned, "not all rows of q, k, v and o are on 16-byte boundaries"),
+        (call.mask.bytes.is_some(), "there is a boolean mask"),
+        (call.mask.additive.is_some(), "there is a bias"),
+        (call.slopes.is_some(), "there are slopes of ALiBi"),
+        (problem.softcap != 0.0, "there is a softcap"),
+        (problem.dropped != 0, "there is dropout"),
+    ];
+    let reason = reasons.iter().find(|(given, _)| *given).map(|&(_, reason)| reason);
+    (if reason.is_some() { Features::All } else { Features::Plain }, reason)
 }
 
 /// The kernel's problem without pointers, and before it is cut.
@@ -169,7 +185,7 @@ pub(super) fn with_cut(
         return Ok((problem, 0));
     }
     // Row groups of the K/V heads whose K and V the cache holds.
-    let head_bytes = keys * (head_dim + value_dim) * size_of::<u16>();
+    let head_bytes = keys * (head_dim + value_dim) * forms.dtype.size();
     let cached_heads = (CACHED_BYTES / head_bytes.max(1)).max(1);
     let groups_of_head = (heads / kv_heads) / packed_heads;
     let set = cached_heads.saturating_mul(groups_of_head).min(batch * groups);

@@ -108,8 +108,10 @@ impl Attention {
     }
 
     fn plan(&self, stream: &Stream, tensors: &RawAttention) -> Result<Arc<Plan>> {
-        let capability = stream.device().compute_capability();
-        let key = PlanKey { options: *self, capability, call: tensors.forms() };
+        let device = stream.device();
+        let (capability, shared_bytes) =
+            (device.compute_capability(), device.shared_bytes_per_block());
+        let key = PlanKey { options: *self, capability, shared_bytes, call: tensors.forms() };
         PLANS.get_or_try_make(&key, || plan::make(&key))
     }
 }

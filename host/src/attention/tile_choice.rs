@@ -10,11 +10,14 @@ use kernels::{
     tiles::{AttentionPreference, AttentionTile},
 };
 
-/// A row of the table, and the entry of it that a problem would take.
+/// An entry.
+type Entry = &'static Kernel<(AttentionForward,)>;
+
+/// A row of the table, and the entry of it that a problem would take, if it has one.
 #[derive(Clone, Copy)]
 pub(super) struct Candidate {
     pub tile: &'static AttentionTile,
-    pub kernel: &'static Kernel<(AttentionForward,)>,
+    entry: Option<Entry>,
 }
 
 /// What an entry can do beside lengths, packed sequences, causal masks, windows and shared heads.
@@ -29,11 +32,14 @@ pub(super) enum Features {
 /// What the choice of a tile depends on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Demand {
+    pub dtype: Dtype,
     pub sizes: Sizes,
     /// Whether probabilities are dropped.
     pub drops: bool,
     /// Compute capability, major and minor.
     pub capability: (u32, u32),
+    /// Shared memory that a block can have.
+    pub shared_bytes: u32,
 }
 
 /// How a problem is cut.
@@ -50,22 +56,29 @@ pub(super) struct Cut {
 /// The table's rows with the entries for an element type and features.
 pub(super) fn candidates(dtype: Dtype, features: Features) -> impl Iterator<Item = Candidate> {
     let of_dtype = [Dtype::F16, Dtype::Bf16, Dtype::F32].iter().position(|&known| known == dtype);
-    ATTENTION_FORWARD_VARIANTS.iter().filter_map(move |variant| {
-        let kernel = variant.kernels[of_dtype?]?[features as usize];
-        Some(Candidate { tile: &variant.tile, kernel })
+    ATTENTION_FORWARD_VARIANTS.iter().map(move |variant| {
+        let of_dtype = of_dtype.and_then(|dtype| variant.kernels[dtype]);
+        Candidate { tile: &variant.tile, entry: of_dtype.map(|kernels| kernels[features as usize]) }
     })
 }
 
 impl choice::Candidate for Candidate {
     type Demand = Demand;
-    type Cut = Cut;
+    type Cut = (Entry, Cut);
 
     fn tile(&self) -> &'static str {
         self.tile.name
     }
 
-    fn cut(&self, demand: &Demand) -> Result<Cut, String> {
-        runs_on(self.kernel.arch(), demand.capability)?;
+    fn cut(&self, demand: &Demand) -> Result<(Entry, Cut), String> {
+        let Some(entry) = self.entry else {
+            return Err(format!("has no kernel for {}", demand.dtype));
+        };
+        runs_on(entry.arch(), demand.capability)?;
+        let (needed, most) = (self.tile.shared_bytes, demand.shared_bytes);
+        if needed > most {
+            return Err(format!("needs {needed} bytes of shared memory a block, of {most}"));
+        }
         let Sizes { head_dim, value_dim, .. } = demand.sizes;
         let AttentionTile { head_dim: widest, value_dim: widest_value, .. } = *self.tile;
         if head_dim > widest as usize || value_dim > widest_value as usize {
@@ -74,7 +87,7 @@ impl choice::Candidate for Candidate {
                  {value_dim}"
             ));
         }
-        Ok(cut(demand, self.tile.rows as usize))
+        Ok((entry, cut(demand, self.tile.rows as usize)))
     }
 
     fn preferred(&self, demand: &Demand) -> Result<(), String> {

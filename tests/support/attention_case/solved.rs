@@ -168,16 +168,15 @@ fn define<T: Element>(
     Ok((o.to_vec()?, lse.to_vec()?))
 }
 
-/// Adds what rounding probabilities to f16 may do where they are so small that it has a least step,
-/// 2^-24: an error in each that is no share of it.
+/// Adds what rounding probabilities does where they are so small that their type has a least step:
+/// an error in each that is no share of it. That of f16 is 2^-24; in f32 what is below 2^-126 counts
+/// as 0.
 fn with_quanta<T: Element>(
     case: &AttentionCase,
     data: &Data<T>,
     unfused: Unfused<T>,
 ) -> Unfused<T> {
-    if T::DTYPE != Dtype::F16 {
-        return unfused;
-    }
+    let step = if T::DTYPE == Dtype::F16 { 2f64.powi(-24) } else { 2f64.powi(-126) };
     let factor = case.dropout().map_or(1.0, |d| 256.0 / (256.0 - f64::from(d.dropped)));
     let (elements, rows) = (case.value_dim, unfused.values.len() / case.value_dim);
     let key_shape = case.key_shape(elements);
@@ -202,7 +201,7 @@ fn with_quanta<T: Element>(
         // A packed side counts as one batch entry, the other as many.
         let norm = norms.get(kv_head * elements + d).or(norms.get(d)).copied().unwrap_or(0.0);
         let share = unfused.row_errors.get(row).zip(unfused.weights.get(n));
-        share.map_or(0.0, |(error, weight)| error * weight) + 2f64.powi(-24) * factor * norm
+        share.map_or(0.0, |(error, weight)| error * weight) + step * factor * norm
     });
     let weights: Vec<f64> = weights.collect();
     Unfused { row_errors: vec![1.0; rows], weights, values: unfused.values }
