@@ -48,6 +48,6 @@ impl<
     pub const FACTS: u32 = Self::K + STAGES * Self::STAGE;
     /// Bytes of shared memory.
     pub const SHARED_BYTES: u32 = Self::FACTS + FACTS_BYTES;
-    /// q's fragments stay in registers.
-    pub const KEEPS_Q: bool = M * DEPTH <= 8;
+    /// q's fragments stay in registers, if there are enough beside output and scores.
+    pub const KEEPS_Q: bool = BYTES == 2 && 4 * M * (DEPTH + COLUMNS + KEYS) <= 160;
 }

@@ -186,6 +186,10 @@ impl<
             });
         });
         let staging = Self::queries(thread);
+        if !Self::KEEPS_Q {
+            // Other lanes have read q there.
+            warp::sync_warp(FULL_MASK);
+        }
         let at = RowPlaces { rows, first, lane };
         if F::ALL && problem.flags & flags::UNALIGNED != 0 {
             store_rows::<E, M, COLUMNS, false>(&at, output, &results, Self::WIDE, staging);

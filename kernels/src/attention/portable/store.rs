@@ -29,7 +29,7 @@ pub struct RowPlaces<'a> {
 /// were: fragments are 4 bytes of a row, and 16 bytes are stored at once, if `ALIGNED`.
 ///
 /// # Safety
-/// Convergent: the whole warp. The problem's output must be valid.
+/// Convergent: the whole warp. The problem's output must be valid, and nobody may still read q.
 #[inline(always)]
 pub unsafe fn store_rows<E: Operand, const M: usize, const COLUMNS: usize, const ALIGNED: bool>(
     at: &RowPlaces,
@@ -39,8 +39,6 @@ pub unsafe fn store_rows<E: Operand, const M: usize, const COLUMNS: usize, const
     staging: u32,
 ) {
     let (rows, problem, lane) = (&at.rows, at.rows.problem, at.lane);
-    // Other lanes have read q there.
-    warp::sync_warp(FULL_MASK);
     unroll!(m in M, up to 2 => {
         unroll!(h in 2 => {
             let row = (16 * m + 8 * h) as u32 + lane / 4;
