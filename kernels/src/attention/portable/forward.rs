@@ -347,8 +347,8 @@ impl<
             let right = E::right(Self::WIDE, row, lane, n);
             unroll!(m in M, up to 2 => {
                 let (a, b) = (2 * n, 2 * n + 1);
-                output[m][a] = E::multiply(left[m], right[0], output[m][a]);
-                output[m][b] = E::multiply(left[m], right[1], output[m][b]);
+                output[m][a] = E::accumulate(left[m], right[0], output[m][a]);
+                output[m][b] = E::accumulate(left[m], right[1], output[m][b]);
             });
         });
     }

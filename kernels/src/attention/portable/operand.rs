@@ -21,6 +21,16 @@ pub trait Operand: Element<Accumulator = f32> {
     /// Convergent: the whole warp.
     unsafe fn multiply(a: [u32; 4], b: [u32; 2], c: Fragment) -> Fragment;
 
+    /// The same for the second product: values may come out unchanged, where a row sees one key.
+    ///
+    /// # Safety
+    /// As for [`Operand::multiply`].
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn accumulate(a: [u32; 4], b: [u32; 2], c: Fragment) -> Fragment {
+        Self::multiply(a, b, c)
+    }
+
     /// Probabilities as the left operand of the second product: the step's first fragment and its
     /// last.
     fn left(first: Fragment, last: Fragment) -> [u32; 4];
@@ -103,7 +113,8 @@ fn split(x: u32) -> (u32, u32) {
     (large, rest.to_bits().wrapping_add(HALF))
 }
 
-/// Three products of tf32 for one of f32: that of the two small parts would not count.
+/// Three products of tf32 for one of f32: that of the two small parts would not count. The second
+/// product has a fourth, of what the two parts of a value lack.
 impl Operand for f32 {
     const FRAGMENTS: usize = 1;
 
@@ -117,6 +128,17 @@ impl Operand for f32 {
         let c = mma::m16n8k8_tf32(small, [b0, b1], c);
         let c = mma::m16n8k8_tf32(large, [b2, b3], c);
         mma::m16n8k8_tf32(large, [b0, b1], c)
+    }
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn accumulate(a: [u32; 4], b: [u32; 2], c: Fragment) -> Fragment {
+        let rest = b.map(|b| {
+            let (large, small) = split(b);
+            let of_large = f32::from_bits(b) - f32::from_bits(large);
+            (of_large - f32::from_bits(small & !0x1fff)).to_bits()
+        });
+        let large = a.map(|a| split(a).0);
+        Self::multiply(a, b, mma::m16n8k8_tf32(large, rest, c))
     }
     /// Key 2 t stands in the operand's column t, key 2 t + 1 in column t + 4: a sum has no order.
     #[inline(always)]
