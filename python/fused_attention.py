@@ -1,5 +1,5 @@
-"""Scaled masked softmax on tensors of PyTorch, or of anything that looks like them, by the C
-interface (include/fused_attention.h). Needs nothing but Python.
+"""Scaled masked softmax and attention on tensors of PyTorch, or of anything that looks like them, by
+the C interface (include/fused_attention.h). Needs nothing but Python.
 
     import fused_attention
 
@@ -8,6 +8,8 @@ interface (include/fused_attention.h). Needs nothing but Python.
     softmax = fused_attention.Softmax(scale=0.125, causal=True)
     y = softmax.forward(device, x, exclude=mask)  # a tensor like x
     dx = softmax.backward(device, dp, p=y)
+    attention = fused_attention.Attention(causal=True)
+    o = attention.forward(device, q, k, v)  # of (batch, heads, rows, elements)
 
 A call is enqueued on PyTorch's current stream, allocates nothing but the result, and never waits.
 "Plan" a call to load its kernel ahead, for instance before a CUDA graph is captured:
@@ -17,7 +19,7 @@ A call is enqueued on PyTorch's current stream, allocates nothing but the result
     call()              # as often as wanted, on the same tensors
 
 A tensor is anything with data_ptr(), shape, stride() in elements and a dtype whose name ends in
-one of DTYPES; masks are bool or uint8, lengths and bank indices int32.
+one of DTYPES; masks are bool or uint8, lengths, offsets and bank indices int32, seeds int64.
 """
 
 import ctypes
@@ -32,6 +34,7 @@ from ctypes import (
     c_int64,
     c_size_t,
     c_uint32,
+    c_uint64,
     c_void_p,
 )
 from pathlib import Path
@@ -47,6 +50,7 @@ DTYPES = {
     "uint8": 5,
     "bool": 5,
     "int32": 6,
+    "int64": 7,
 }
 EXCLUDE, KEEP = 1, 2
 PER_BATCH, PER_ROW = 1, 2
@@ -126,6 +130,51 @@ class _Backward(_Growing):
     ]
 
 
+class _AttentionOptions(_Growing):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("scale", c_double),
+        ("has_scale", c_uint32),
+        ("is_causal", c_uint32),
+        ("diagonal", c_uint32),
+        ("has_window", c_uint32),
+        ("window_left", c_int64),
+        ("window_right", c_int64),
+        ("softcap", c_double),
+        ("dropout", c_double),
+    ]
+
+
+class _Sequences(_Growing):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("offsets", POINTER(_Tensor)),
+        ("longest", c_int64),
+    ]
+
+
+class _AttentionForward(_Growing):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("q", POINTER(_Tensor)),
+        ("k", POINTER(_Tensor)),
+        ("v", POINTER(_Tensor)),
+        ("o", POINTER(_Tensor)),
+        ("lse", POINTER(_Tensor)),
+        ("scale", POINTER(_Tensor)),
+        ("mask", POINTER(_Mask)),
+        ("query_lengths", POINTER(_Tensor)),
+        ("query_sequences", POINTER(_Sequences)),
+        ("key_sequences", POINTER(_Sequences)),
+        ("slopes", POINTER(_Tensor)),
+        ("seed_tensor", POINTER(_Tensor)),
+        ("offset_tensor", POINTER(_Tensor)),
+        ("seed", c_uint64),
+        ("offset", c_uint32),
+        ("has_seed", c_uint32),
+    ]
+
+
 class Library:
     """The shared library: from `path`, else from the environment variable FUSED_ATTENTION_LIBRARY,
     else from where a bundle or a build of the repository has it."""
@@ -143,6 +192,18 @@ class Library:
             "fa_softmax_forward_plan": [c_void_p, POINTER(_Options), POINTER(_Forward), *text],
             "fa_softmax_backward": [c_void_p, POINTER(_Options), POINTER(_Backward), c_void_p],
             "fa_softmax_backward_plan": [c_void_p, POINTER(_Options), POINTER(_Backward), *text],
+            "fa_attention_forward": [
+                c_void_p,
+                POINTER(_AttentionOptions),
+                POINTER(_AttentionForward),
+                c_void_p,
+            ],
+            "fa_attention_forward_plan": [
+                c_void_p,
+                POINTER(_AttentionOptions),
+                POINTER(_AttentionForward),
+                *text,
+            ],
         }
         for name, types in arguments.items():
             function = getattr(c, name)
@@ -223,8 +284,8 @@ class Call:
     def __init__(self, device, options, tensors, operation, kept):
         library = device.library
         self._device, self._options, self._tensors, self._kept = device, options, tensors, kept
-        self._run = getattr(library._c, f"fa_softmax_{operation}")
-        self._plan = getattr(library._c, f"fa_softmax_{operation}_plan")
+        self._run = getattr(library._c, f"fa_{operation}")
+        self._plan = getattr(library._c, f"fa_{operation}_plan")
 
     def __call__(self, stream=None):
         """Enqueues the call on a cudaStream_t as a number; without one on the current stream."""
@@ -258,15 +319,7 @@ class Softmax:
     """
 
     def __init__(self, scale=1.0, causal=False, window=None, diagonal="bottom right"):
-        left, right = (-1, -1) if window is None else (-1 if w is None else w for w in window)
-        self._options = _Options(
-            scale=scale,
-            is_causal=causal,
-            diagonal=DIAGONALS[diagonal],
-            has_window=window is not None,
-            window_left=left,
-            window_right=right,
-        )
+        self._options = _Options(scale=scale, **_visible_range(causal, window, diagonal))
 
     def forward(self, device, x, *, lse=None, stream=None, **masks):
         """The softmax of x, a new tensor like x; `lse`, if given, takes each row's log-sum-exp."""
@@ -283,17 +336,129 @@ class Softmax:
     def forward_call(self, device, x, y, *, lse=None, scale=None, **masks):
         """The call that writes y."""
         tensors, kept = _tensors(_Forward, x=x, y=y, lse=lse, scale=scale)
-        return self._call(device, "forward", tensors, kept, masks)
+        return self._call(device, "softmax_forward", tensors, kept, masks)
 
     def backward_call(self, device, dp, dx, *, p=None, x=None, scale=None, **masks):
         """The call that writes dx, which may be dp, p or x itself."""
         tensors, kept = _tensors(_Backward, p=p, x=x, dp=dp, dx=dx, scale=scale)
-        return self._call(device, "backward", tensors, kept, masks)
+        return self._call(device, "softmax_backward", tensors, kept, masks)
 
     def _call(self, device, operation, tensors, kept, masks):
         mask, kept_by_mask = _mask(**masks)
         tensors.mask = ctypes.pointer(mask)
         return Call(device, self._options, tensors, operation, (kept, kept_by_mask))
+
+
+class Attention:
+    """softmax(softcap(scale * q k^T) + bias - alibi) v, of tensors of (batch, heads, rows,
+    elements) with any strides but for the last, which is 1; without batch where they are packed.
+
+    Without `scale` it is one over the square root of the head dimension; `causal`, `window` and
+    `diagonal` are as for Softmax; scaled products stay below `softcap` in magnitude; probabilities
+    are dropped with the probability `dropout`. What else counts are arguments of a call:
+
+    exclude         bytes or bools, nonzero hides; or
+    keep            bytes or bools, nonzero shows
+    bias            added to the scores, of q's type or float32; -inf hides
+    lengths         int32 [batch]: how many keys count
+    query_lengths   int32 [batch]: how many queries count; the others give 0
+    bank_index      int32 [batch]: which of the masks, which have a dimension more in front
+    slopes          float32 [heads] or [batch, heads]: ALiBi's
+    scale           one float32 on the device, in place of the number
+    seed            of dropout: (seed, offset), numbers or int64 tensors of one element
+    query_sequences, key_sequences
+                    (offsets, longest) of packed queries, and of packed keys and values: int32
+                    [sequences + 1], and the length of the longest
+    """
+
+    def __init__(
+        self,
+        scale=None,
+        causal=False,
+        window=None,
+        diagonal="bottom right",
+        softcap=0.0,
+        dropout=0.0,
+    ):
+        self._options = _AttentionOptions(
+            scale=0.0 if scale is None else scale,
+            has_scale=scale is not None,
+            softcap=softcap,
+            dropout=dropout,
+            **_visible_range(causal, window, diagonal),
+        )
+
+    def forward(self, device, q, k, v, *, lse=None, stream=None, **inputs):
+        """The output, a new row-major tensor; `lse`, if given, takes each row's log-sum-exp:
+        float32 (batch, heads, rows)."""
+        shape = (*q.shape[:-1], v.shape[-1])
+        o = sys.modules["torch"].empty(shape, dtype=q.dtype, device=q.device)
+        self.forward_call(device, q, k, v, o, lse=lse, **inputs)(stream)
+        return o
+
+    def forward_call(
+        self,
+        device,
+        q,
+        k,
+        v,
+        o,
+        *,
+        lse=None,
+        scale=None,
+        query_lengths=None,
+        query_sequences=None,
+        key_sequences=None,
+        slopes=None,
+        seed=None,
+        bias=None,
+        **masks,
+    ):
+        """The call that writes o."""
+        given = {}
+        if seed is not None:
+            numbers = isinstance(seed[0], int)
+            names = ("seed", "offset") if numbers else ("seed_tensor", "offset_tensor")
+            given = dict(zip(names, seed, strict=True))
+        tensors, kept = _tensors(
+            _AttentionForward,
+            q=q,
+            k=k,
+            v=v,
+            o=o,
+            lse=lse,
+            scale=scale,
+            query_lengths=query_lengths,
+            slopes=slopes,
+            seed_tensor=given.get("seed_tensor"),
+            offset_tensor=given.get("offset_tensor"),
+        )
+        if "seed" in given:
+            tensors.seed, tensors.offset, tensors.has_seed = given["seed"], given["offset"], 1
+        mask, kept_by_mask = _mask(additive=bias, **masks)
+        tensors.mask = ctypes.pointer(mask)
+        kept = [kept, kept_by_mask]
+        sides = {"query_sequences": query_sequences, "key_sequences": key_sequences}
+        for name, sequences in sides.items():
+            if sequences is not None:
+                offsets, longest = sequences
+                struct, kept_by_struct = _tensors(_Sequences, offsets=offsets)
+                struct.longest = longest
+                setattr(tensors, name, ctypes.pointer(struct))
+                kept.append(kept_by_struct)
+        return Call(device, self._options, tensors, "attention_forward", kept)
+
+
+def _visible_range(causal, window, diagonal):
+    """The fields of options that say which keys are visible by their positions."""
+    left, right = (-1, -1) if window is None else (-1 if w is None else w for w in window)
+    return {
+        "is_causal": causal,
+        "diagonal": DIAGONALS[diagonal],
+        "has_window": window is not None,
+        "window_left": left,
+        "window_right": right,
+    }
 
 
 def _mask(
@@ -325,7 +490,7 @@ def _tensors(struct, **tensors):
 def _tensor(tensor):
     name = str(tensor.dtype).rsplit(".", 1)[-1]
     if name not in DTYPES:
-        raise TypeError(f"no softmax of elements of type {tensor.dtype}")
+        raise TypeError(f"no operation on elements of type {tensor.dtype}")
     shape, strides = list(tensor.shape), list(tensor.stride())
     if len(shape) > MAX_RANK:
         raise ValueError(f"a tensor of {len(shape)} dimensions; at most {MAX_RANK} are supported")

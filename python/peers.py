@@ -114,9 +114,9 @@ def spread(values):
     return f"{statistics.median(values):.3f} ({min(values):.3f} .. {max(values):.3f})"
 
 
-def command(arguments):
+def command(arguments, script="peers.py"):
     """The command line as it counts for a measurement: not where files are."""
-    words, skip = ["peers.py"], False
+    words, skip = [script], False
     for word in arguments:
         name = word.split("=")[0]
         if not skip and name not in ("--record", "--library"):

@@ -8,12 +8,19 @@ FUSED_ATTENTION_LIBRARY names a library with the emulator:
 
 import ctypes
 import math
+import struct
 import unittest
 
 import fused_attention
-from fused_attention import Library, Softmax
+from fused_attention import Attention, Library, Softmax
 
-CTYPES = {"float32": ctypes.c_float, "uint8": ctypes.c_uint8, "int32": ctypes.c_int32}
+CTYPES = {
+    "float16": ctypes.c_uint16,
+    "float32": ctypes.c_float,
+    "uint8": ctypes.c_uint8,
+    "int32": ctypes.c_int32,
+    "int64": ctypes.c_int64,
+}
 
 
 class Tensor:
@@ -24,7 +31,7 @@ class Tensor:
         self._strides = strides or tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
         self._array = CTYPES[dtype] * len(values)
         self._address = device.allocate(ctypes.sizeof(self._array))
-        self.values()[:] = values
+        self.values()[:] = [half_bits(x) for x in values] if dtype == "float16" else values
 
     def __del__(self):
         self.device.free(self._address)
@@ -37,6 +44,14 @@ class Tensor:
 
     def values(self):
         return self._array.from_address(self._address)
+
+
+def half_bits(x):
+    return struct.unpack("<H", struct.pack("<e", x))[0]
+
+
+def half_numbers(bits):
+    return [struct.unpack("<e", struct.pack("<H", x))[0] for x in bits]
 
 
 def softmax(row, visible=None):
@@ -170,6 +185,108 @@ class Binding(unittest.TestCase):
         x.dtype = "torch.complex64"
         with self.assertRaisesRegex(TypeError, "complex64"):
             Softmax().forward_call(self.device, x, y)
+
+
+class AttentionBinding(unittest.TestCase):
+    """One head of two queries and three keys, whose scores are 0 and whose values are 1, 2 and 4
+    in each of eight elements."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.device = Library().emulator()
+
+    def tensor(self, values, shape, dtype="float16"):
+        return Tensor(self.device, values, shape, dtype=dtype)
+
+    def call(self, attention=Attention(), rows=(2, 3), shape=lambda rows: (1, 1, rows, 8), **inputs):
+        q = self.tensor([1.0] * 8 * rows[0], shape(rows[0]))
+        k = self.tensor([0.0] * 8 * rows[1], shape(rows[1]))
+        values = [x for row in range(rows[1]) for x in [[1.0, 2.0, 4.0][row % 3]] * 8]
+        self.o = self.tensor([9.0] * 8 * rows[0], shape(rows[0]))
+        v = self.tensor(values, shape(rows[1]))
+        return attention.forward_call(self.device, q, k, v, self.o, **inputs)
+
+    def outputs(self, *arguments, **inputs):
+        """Each query's output, the same in all elements."""
+        self.call(*arguments, **inputs)()
+        numbers = half_numbers(self.o.values())
+        rows = [numbers[i : i + 8] for i in range(0, len(numbers), 8)]
+        self.assertTrue(all(row == [row[0]] * 8 for row in rows), rows)
+        return [row[0] for row in rows]
+
+    def assertOutputs(self, found, expected):
+        for a, b in zip(found, expected, strict=True):
+            self.assertAlmostEqual(a, b, delta=2e-3 * abs(b))
+
+    def test_the_mean(self):
+        lse = self.tensor([9.0, 9.0], (1, 1, 2), dtype="float32")
+        self.assertOutputs(self.outputs(lse=lse), [7 / 3, 7 / 3])
+        for value in lse.values():
+            self.assertAlmostEqual(value, math.log(3), places=5)
+
+    def test_causal_masks_and_windows(self):
+        for options, expected in [
+            ({"causal": True}, [1.5, 7 / 3]),
+            ({"causal": True, "diagonal": "top left"}, [1.0, 1.5]),
+            ({"window": (0, None)}, [3.0, 4.0]),
+        ]:
+            with self.subTest(options):
+                self.assertOutputs(self.outputs(Attention(**options)), expected)
+
+    def test_what_hides_and_adds(self):
+        hidden = self.tensor([0, 1, 0], (3,), dtype="uint8")
+        self.assertOutputs(self.outputs(exclude=hidden), [2.5, 2.5])
+        self.assertOutputs(self.outputs(keep=hidden), [2.0, 2.0])
+        bias = self.tensor([math.log(2), 0.0, -math.inf], (3,), dtype="float32")
+        self.assertOutputs(self.outputs(bias=bias), [4 / 3, 4 / 3])
+        lengths = self.tensor([2], (1,), dtype="int32")
+        self.assertOutputs(self.outputs(lengths=lengths), [1.5, 1.5])
+        one = self.tensor([1], (1,), dtype="int32")
+        self.assertOutputs(self.outputs(query_lengths=one), [7 / 3, 0.0])
+        slopes = self.tensor([math.log(2)], (1,), dtype="float32")
+        expected = [(0.5 + 2 + 2) / 2, (0.25 + 1 + 4) / 1.75]
+        self.assertOutputs(self.outputs(slopes=slopes), expected)
+
+    def test_scales_and_caps(self):
+        # All scores are 0, so that nothing changes; it must be taken all the same.
+        scale = self.tensor([0.5], (1,), dtype="float32")
+        for found in [
+            self.outputs(Attention(scale=3.0)),
+            self.outputs(Attention(scale=math.nan), scale=scale),
+            self.outputs(Attention(softcap=2.0)),
+        ]:
+            self.assertOutputs(found, [7 / 3, 7 / 3])
+
+    def test_dropout(self):
+        attention = Attention(dropout=0.5)
+        seed, offset = (self.tensor([n], (1,), dtype="int64") for n in (5, 6))
+        dropped = self.outputs(attention, rows=(30, 30), seed=(5, 6))
+        self.assertEqual(dropped, self.outputs(attention, rows=(30, 30), seed=(seed, offset)))
+        self.assertNotEqual(dropped, self.outputs(attention, rows=(30, 30), seed=(5, 7)))
+        self.assertGreater(len(set(dropped)), 5)
+
+    def test_packed_sequences(self):
+        queries = self.tensor([0, 1, 2], (3,), dtype="int32")
+        keys = self.tensor([0, 1, 3], (3,), dtype="int32")
+        found = self.outputs(
+            shape=lambda rows: (1, rows, 8),
+            query_sequences=(queries, 1),
+            key_sequences=(keys, 2),
+        )
+        self.assertOutputs(found, [1.0, 3.0])
+
+    def test_a_plan_names_its_kernel(self):
+        self.assertIn("attention_forward_f16", self.call().plan())
+
+    def test_refusals(self):
+        for attention, status in [
+            (Attention(dropout=1.5), "FA_STATUS_BAD_DROPOUT"),
+            (Attention(dropout=0.5), "FA_STATUS_MISSING_DROPOUT_SEED"),
+            (Attention(softcap=-1.0), "FA_STATUS_BAD_SOFTCAP"),
+        ]:
+            with self.assertRaises(fused_attention.FusedAttentionError) as refused:
+                self.call(attention)()
+            self.assertEqual(refused.exception.status, status)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 //! A GPU's speed drifts with its clocks and heat, so absolute figures mean little: every
 //! measurement stands beside a device-to-device copy of the same bytes, taken in turn with it.
 
+mod attention;
 mod case;
 mod data;
 mod events;
@@ -11,6 +12,7 @@ mod problem;
 mod selection;
 pub mod tuning;
 
+pub use attention::{AttentionCase, AttentionShape, Feature};
 pub use case::{Buffers, Case, SCALE};
 pub use events::CudaEvents;
 pub use gpu::Gpu;

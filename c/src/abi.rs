@@ -28,6 +28,8 @@ pub enum fa_dtype {
     U8 = 5,
     /// Signed 32-bit integer: lengths and indices.
     I32 = 6,
+    /// 64-bit integer: seeds of random numbers.
+    I64 = 7,
 }
 
 /// What a nonzero byte of a mask means.
@@ -165,4 +167,88 @@ pub struct fa_softmax_backward_tensors {
     pub scale: *const fa_tensor,
     /// Null, or the forward's mask. From p, masks with a value for each element are not read.
     pub mask: *const fa_mask,
+}
+
+/// The options of attention: o_i = sum_j softmax_j(s_ij) v_j, with the scores s_ij =
+/// softcap(scale * q_i . k_j) + bias_ij - slope * |i + Sk - Sq - j|, softcap(x) = c tanh(x / c).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct fa_attention_options {
+    /// sizeof(fa_attention_options).
+    pub struct_size: usize,
+    /// The number that products of queries and keys are multiplied by; read with `has_scale`.
+    pub scale: f64,
+    /// 0: the scale is one over the square root of the head dimension.
+    pub has_scale: u32,
+    /// Nonzero: hide the keys to the right of the diagonal.
+    pub is_causal: u32,
+    /// An fa_diagonal.
+    pub diagonal: u32,
+    /// Nonzero: show only the keys of the window.
+    pub has_window: u32,
+    /// How many keys before the diagonal the window shows; negative: all.
+    pub window_left: i64,
+    /// How many keys after the diagonal the window shows; negative: all.
+    pub window_right: i64,
+    /// What scaled products stay below in magnitude; 0: no cap.
+    pub softcap: f64,
+    /// The probability of dropout, rounded to 256ths; 0: none.
+    pub dropout: f64,
+}
+
+/// Packed sequences: sequence b has the rows from its offset to the next one.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct fa_sequences {
+    /// sizeof(fa_sequences).
+    pub struct_size: usize,
+    /// i32, contiguous: the first row of each sequence, and the last one's end. They ascend, within
+    /// the rows of the tensors.
+    pub offsets: *const fa_tensor,
+    /// The length of the longest, or more. Queries beyond it are not computed.
+    pub longest: i64,
+}
+
+/// The tensors of attention's forward. Dimensions are batch, heads, rows, elements, without the
+/// first where sequences are packed; all strides are free but those of the elements, which are 1.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct fa_attention_forward_tensors {
+    /// sizeof(fa_attention_forward_tensors).
+    pub struct_size: usize,
+    /// Queries: f16, bf16 or f32.
+    pub q: *const fa_tensor,
+    /// Keys, of the same type. Their heads divide the number of those of the queries.
+    pub k: *const fa_tensor,
+    /// Values, of the same type; their elements may be of another number.
+    pub v: *const fa_tensor,
+    /// The output: q's shape with v's elements, and q's type. No other tensor lies between its first
+    /// byte and its last.
+    pub o: *const fa_tensor,
+    /// Null, or the natural log-sum-exp of each row, before dropout: f32, q's shape without the
+    /// elements.
+    pub lse: *const fa_tensor,
+    /// Null, or the scale in device memory, in place of the options': one f32.
+    pub scale: *const fa_tensor,
+    /// Null, or what hides scores, and what is added to them: masks in a shape that broadcasts to
+    /// batch, query heads, queries, keys. Lengths are those of the keys, for each batch entry.
+    pub mask: *const fa_mask,
+    /// Null, or how many queries of each batch entry count: i32, shape [batch]. The others give 0.
+    pub query_lengths: *const fa_tensor,
+    /// Null, or q, o and lse are packed sequences.
+    pub query_sequences: *const fa_sequences,
+    /// Null, or k and v are packed sequences.
+    pub key_sequences: *const fa_sequences,
+    /// Null, or ALiBi's slopes: f32, in a shape that broadcasts to batch, query heads.
+    pub slopes: *const fa_tensor,
+    /// Null, or the seed of dropout in device memory, in place of `seed`: one i64.
+    pub seed_tensor: *const fa_tensor,
+    /// Given with `seed_tensor`, in place of `offset`: one i64, of which the lower half counts.
+    pub offset_tensor: *const fa_tensor,
+    /// The seed of dropout: the key of its random numbers. Read with `has_seed`.
+    pub seed: u64,
+    /// Which of the random numbers that belong to the seed. Read with `has_seed`.
+    pub offset: u32,
+    /// Nonzero: `seed` and `offset` are given.
+    pub has_seed: u32,
 }

@@ -9,10 +9,13 @@
 compile_error!("panics become statuses only if they unwind: build with `panic = \"unwind\"`");
 
 pub mod abi;
+mod attention;
 mod device;
 mod guard;
 mod memory;
+mod plan;
 mod read;
+mod read_attention;
 mod softmax;
 pub mod status;
 mod text;

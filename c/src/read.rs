@@ -2,8 +2,9 @@
 
 use crate::{
     abi::{
-        FA_MAX_RANK, fa_diagonal, fa_dtype, fa_mask, fa_per, fa_polarity,
-        fa_softmax_backward_tensors, fa_softmax_forward_tensors, fa_softmax_options, fa_tensor,
+        FA_MAX_RANK, fa_attention_forward_tensors, fa_attention_options, fa_diagonal, fa_dtype,
+        fa_mask, fa_per, fa_polarity, fa_sequences, fa_softmax_backward_tensors,
+        fa_softmax_forward_tensors, fa_softmax_options, fa_tensor,
     },
     status::{Failure, fa_status},
 };
@@ -60,6 +61,9 @@ growing! {
     fa_mask: 48,
     fa_softmax_forward_tensors: 48,
     fa_softmax_backward_tensors: 56,
+    fa_attention_options: 64,
+    fa_sequences: 24,
+    fa_attention_forward_tensors: 128,
 }
 
 /// Larger than any struct will be: a size beyond is a mistake.
@@ -110,6 +114,15 @@ fn one_of<T: Copy>(name: impl fmt::Display, value: u32, known: &[(u32, T)]) -> R
     found.map(|&(_, value)| value).ok_or_else(unknown)
 }
 
+/// The corner that options name.
+pub(crate) fn diagonal(number: u32) -> Result<Causal, Failure> {
+    let corners = [
+        (fa_diagonal::BottomRight as u32, Causal::BottomRight),
+        (fa_diagonal::TopLeft as u32, Causal::TopLeft),
+    ];
+    one_of("options.diagonal", number, &corners)
+}
+
 /// The options.
 ///
 /// # Safety
@@ -119,11 +132,7 @@ pub(crate) unsafe fn options(
 ) -> Result<ScaledMaskedSoftmax, Failure> {
     // SAFETY: promised.
     let options = unsafe { read("options", from) }?;
-    let corners = [
-        (fa_diagonal::BottomRight as u32, Causal::BottomRight),
-        (fa_diagonal::TopLeft as u32, Causal::TopLeft),
-    ];
-    let diagonal = one_of("options.diagonal", options.diagonal, &corners)?;
+    let diagonal = diagonal(options.diagonal)?;
     one_of("options.reserved", options.reserved, &[(0, ())])?;
     let mut softmax = ScaledMaskedSoftmax::new(options.scale).diagonal(diagonal);
     if options.has_window != 0 {
@@ -186,7 +195,7 @@ pub(crate) unsafe fn backward(
 
 /// # Safety
 /// As [`read`], for the struct and all that it points to.
-unsafe fn mask(from: *const fa_mask) -> Result<RawMask, Failure> {
+pub(crate) unsafe fn mask(from: *const fa_mask) -> Result<RawMask, Failure> {
     if from.is_null() {
         return Ok(RawMask::default());
     }
@@ -213,7 +222,7 @@ unsafe fn mask(from: *const fa_mask) -> Result<RawMask, Failure> {
 
 /// # Safety
 /// The pointer is null or valid.
-unsafe fn optional_tensor(
+pub(crate) unsafe fn optional_tensor(
     name: &str,
     from: *const fa_tensor,
 ) -> Result<Option<RawTensor>, Failure> {
@@ -223,7 +232,7 @@ unsafe fn optional_tensor(
 
 /// # Safety
 /// The pointer is null or valid.
-unsafe fn tensor(name: &str, from: *const fa_tensor) -> Result<RawTensor, Failure> {
+pub(crate) unsafe fn tensor(name: &str, from: *const fa_tensor) -> Result<RawTensor, Failure> {
     not_null(name, from)?;
     // SAFETY: promised; all bytes are a value.
     let fa_tensor { pointer, dtype, rank, shape, strides } = unsafe { from.read_unaligned() };
@@ -234,6 +243,7 @@ unsafe fn tensor(name: &str, from: *const fa_tensor) -> Result<RawTensor, Failur
         (fa_dtype::F64 as u32, Dtype::F64),
         (fa_dtype::U8 as u32, Dtype::U8),
         (fa_dtype::I32 as u32, Dtype::I32),
+        (fa_dtype::I64 as u32, Dtype::I64),
     ];
     let dtype = one_of(format_args!("{name}.dtype"), dtype, &dtypes)?;
     let rank = rank as usize;

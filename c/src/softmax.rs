@@ -3,11 +3,11 @@
 use crate::{
     abi::{fa_device, fa_softmax_backward_tensors, fa_softmax_forward_tensors, fa_softmax_options},
     guard::guard,
+    plan::plan,
     read::{self, reference},
-    status::{Failure, fa_status},
-    text,
+    status::fa_status,
 };
-use fused_attention::{Device, Explanation, Stream};
+use fused_attention::Stream;
 use std::ffi::{c_char, c_void};
 
 /// Enqueues the forward on `stream`: a CUstream or cudaStream_t of the device's primary context,
@@ -101,21 +101,4 @@ pub unsafe extern "C" fn fa_softmax_backward_plan(
         let explanation = softmax.explain_backward_raw(&device.default_stream(), &tensors)?;
         plan(device, &explanation, text, capacity, length)
     })
-}
-
-/// Loads the kernel that was chosen, and writes why.
-///
-/// # Safety
-/// As for [`text::write`].
-unsafe fn plan(
-    device: &Device,
-    explanation: &Explanation,
-    to: *mut c_char,
-    capacity: usize,
-    length: *mut usize,
-) -> Result<(), Failure> {
-    device.prepare(&[explanation.kernel])?;
-    // SAFETY: promised.
-    unsafe { text::write(&explanation.to_string(), to, capacity, length) };
-    Ok(())
 }

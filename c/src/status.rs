@@ -47,6 +47,20 @@ pub enum fa_status {
     MissingMaskBank = 22,
     /// No kernel can run the problem.
     NoEligibleTile = 23,
+    /// A head dimension that is not a multiple of 8 up to the largest that there is a kernel for.
+    UnsupportedHeadDim = 24,
+    /// The K/V heads do not divide the query heads.
+    UnevenHeads = 25,
+    /// More of something than a kernel counts.
+    TooMany = 26,
+    /// Lengths for each row, where only those for each batch entry have a meaning.
+    LengthsPerRow = 27,
+    /// A softcap that is not a positive number.
+    BadSoftcap = 28,
+    /// A dropout probability that is not from 0 to less than 1.
+    BadDropout = 29,
+    /// Dropout without a seed.
+    MissingDropoutSeed = 30,
     /// The CUDA driver is not installed, or cannot be loaded.
     NoDriver = 40,
     /// The library is built without this device.
@@ -85,7 +99,7 @@ pub enum fa_status {
 
 use fa_status as S;
 
-static NAMES: [(fa_status, &CStr); 36] = [
+static NAMES: [(fa_status, &CStr); 43] = [
     (S::Success, c"FA_STATUS_SUCCESS"),
     (S::NullArgument, c"FA_STATUS_NULL_ARGUMENT"),
     (S::UnknownValue, c"FA_STATUS_UNKNOWN_VALUE"),
@@ -105,6 +119,13 @@ static NAMES: [(fa_status, &CStr); 36] = [
     (S::SelfOverlappingOutput, c"FA_STATUS_SELF_OVERLAPPING_OUTPUT"),
     (S::MissingMaskBank, c"FA_STATUS_MISSING_MASK_BANK"),
     (S::NoEligibleTile, c"FA_STATUS_NO_ELIGIBLE_TILE"),
+    (S::UnsupportedHeadDim, c"FA_STATUS_UNSUPPORTED_HEAD_DIM"),
+    (S::UnevenHeads, c"FA_STATUS_UNEVEN_HEADS"),
+    (S::TooMany, c"FA_STATUS_TOO_MANY"),
+    (S::LengthsPerRow, c"FA_STATUS_LENGTHS_PER_ROW"),
+    (S::BadSoftcap, c"FA_STATUS_BAD_SOFTCAP"),
+    (S::BadDropout, c"FA_STATUS_BAD_DROPOUT"),
+    (S::MissingDropoutSeed, c"FA_STATUS_MISSING_DROPOUT_SEED"),
     (S::NoDriver, c"FA_STATUS_NO_DRIVER"),
     (S::FeatureDisabled, c"FA_STATUS_FEATURE_DISABLED"),
     (S::DriverTooOld, c"FA_STATUS_DRIVER_TOO_OLD"),
@@ -159,6 +180,13 @@ impl From<Error> for Failure {
             Error::SelfOverlappingOutput { .. } => S::SelfOverlappingOutput,
             Error::MissingMaskBank => S::MissingMaskBank,
             Error::NoEligibleTile { .. } => S::NoEligibleTile,
+            Error::UnsupportedHeadDim { .. } => S::UnsupportedHeadDim,
+            Error::UnevenHeads { .. } => S::UnevenHeads,
+            Error::TooMany { .. } => S::TooMany,
+            Error::LengthsPerRow { .. } => S::LengthsPerRow,
+            Error::BadSoftcap { .. } => S::BadSoftcap,
+            Error::BadDropout { .. } => S::BadDropout,
+            Error::MissingDropoutSeed { .. } => S::MissingDropoutSeed,
             Error::NoDriver { .. } => S::NoDriver,
             Error::FeatureDisabled { .. } => S::FeatureDisabled,
             Error::DriverTooOld { .. } => S::DriverTooOld,

@@ -4,6 +4,7 @@
 #[allow(dead_code, missing_docs)]
 mod abi;
 mod api;
+mod attention;
 mod backward;
 mod build;
 mod errors;

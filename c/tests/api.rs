@@ -1,7 +1,10 @@
 //! The functions of the shared library, and the structs that they take.
 
 use crate::{
-    abi::{fa_device, fa_softmax_backward_tensors, fa_softmax_forward_tensors, fa_softmax_options},
+    abi::{
+        fa_attention_forward_tensors, fa_attention_options, fa_device, fa_softmax_backward_tensors,
+        fa_softmax_forward_tensors, fa_softmax_options,
+    },
     build::shared_library,
 };
 use libloading::Library;
@@ -74,6 +77,26 @@ functions! {
         *const fa_softmax_backward_tensors,
         *mut c_char,
         usize,
+        *mut usize
+    ) -> i32;
+    fa_attention_forward(
+        *const fa_device,
+        *const fa_attention_options,
+        *const fa_attention_forward_tensors,
+        *mut c_void
+    ) -> i32;
+    fa_attention_forward_plan(
+        *const fa_device,
+        *const fa_attention_options,
+        *const fa_attention_forward_tensors,
+        *mut c_char,
+        usize,
+        *mut usize
+    ) -> i32;
+    fa_attention_forward_workspace(
+        *const fa_device,
+        *const fa_attention_options,
+        *const fa_attention_forward_tensors,
         *mut usize
     ) -> i32;
 }

@@ -130,9 +130,9 @@ fn null_pointers() {
 
 #[test]
 fn numbers_that_no_enumeration_has() {
-    for garbage in [0, 7, u32::MAX] {
+    for garbage in [0, 8, u32::MAX] {
         let dtype = refused(|_, call| call.x.dtype = garbage);
-        let expected = format!("x.dtype is {garbage}, not one of 1, 2, 3, 4, 5, 6");
+        let expected = format!("x.dtype is {garbage}, not one of 1, 2, 3, 4, 5, 6, 7");
         assert_eq!(dtype, format!("UNKNOWN_VALUE: {expected}"));
         assert_refused!("UNKNOWN_VALUE: mask.polarity", |_, call| {
             call.mask.polarity = garbage;

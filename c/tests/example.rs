@@ -1,14 +1,16 @@
-//! The example of docs/c-interface.md, compiled by the C compiler, with either library.
+//! The examples of docs/c-interface.md, compiled by the C compiler, with either library.
 
 use crate::build::{compile, root, scratch, shared_library};
 use std::{fs, path::Path, process::Command};
 
-/// The guide's C program, and a `main` for it.
+/// The guide's C programs, and a `main` for them.
 fn source() -> String {
     let guide = fs::read_to_string(root().join("docs/c-interface.md")).unwrap();
-    let example = guide.split("```c\n").nth(1).and_then(|rest| rest.split("```").next());
+    let examples = guide.split("```c\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let examples: Vec<_> = examples.collect();
+    assert_eq!(examples.len(), 2);
     let main = fs::read_to_string(root().join("c/tests/example.c")).unwrap();
-    format!("{}\n{main}", example.expect("a C program"))
+    format!("{}\n{main}", examples.join("\n"))
 }
 
 /// Builds and runs it.

@@ -3,8 +3,9 @@
 
 use crate::{
     abi::{
-        FA_MAX_RANK, fa_device, fa_mask, fa_softmax_backward_tensors, fa_softmax_forward_tensors,
-        fa_softmax_options, fa_tensor,
+        FA_MAX_RANK, fa_attention_forward_tensors, fa_attention_options, fa_device, fa_mask,
+        fa_sequences, fa_softmax_backward_tensors, fa_softmax_forward_tensors, fa_softmax_options,
+        fa_tensor,
     },
     api::{NAMES, api},
     build::{compile, root, scratch, shared_library},
@@ -35,6 +36,15 @@ fn structs_lie_in_c_as_in_rust() {
         fa_mask { struct_size bytes additive lengths bank_index polarity lengths_per }
         fa_softmax_forward_tensors { struct_size x y lse scale mask }
         fa_softmax_backward_tensors { struct_size p x dp dx scale mask }
+        fa_attention_options {
+            struct_size scale has_scale is_causal diagonal has_window window_left window_right
+            softcap dropout
+        }
+        fa_sequences { struct_size offsets longest }
+        fa_attention_forward_tensors {
+            struct_size q k v o lse scale mask query_lengths query_sequences key_sequences slopes
+            seed_tensor offset_tensor seed offset has_seed
+        }
     };
     let rank = format!("FA_MAX_RANK == {FA_MAX_RANK}");
     let mut source = "#include \"fused_attention.h\"\n".to_owned();

@@ -2,13 +2,14 @@
 
 use crate::{
     abi::{
-        FA_MAX_RANK, fa_dtype, fa_mask, fa_per, fa_polarity, fa_softmax_backward_tensors,
-        fa_softmax_forward_tensors, fa_tensor,
+        FA_MAX_RANK, fa_attention_forward_tensors, fa_dtype, fa_mask, fa_per, fa_polarity,
+        fa_sequences, fa_softmax_backward_tensors, fa_softmax_forward_tensors, fa_tensor,
     },
     api::{Emulator, api},
 };
 use fused_attention::{
-    Dtype, Per, Polarity, RawBackward, RawForward, RawMask, RawSaved, RawTensor,
+    Dtype, Per, Polarity, RawAttention, RawBackward, RawDropoutSeed, RawForward, RawMask, RawSaved,
+    RawSequences, RawTensor,
 };
 use std::{
     ffi::c_void,
@@ -71,6 +72,7 @@ fn dtype(dtype: Dtype) -> fa_dtype {
         Dtype::F64 => fa_dtype::F64,
         Dtype::U8 => fa_dtype::U8,
         Dtype::I32 => fa_dtype::I32,
+        Dtype::I64 => fa_dtype::I64,
         other => panic!("{other} is not in the interface"),
     }
 }
@@ -186,6 +188,82 @@ impl MirroredBackward {
         unsafe {
             copy_nonoverlapping(input.first, self.output.original as *mut u8, input.bytes);
         }
+    }
+}
+
+/// The structs of attention's forward call, and the tensors that they point to.
+pub struct MirroredAttention {
+    pub tensors: fa_attention_forward_tensors,
+    outputs: [Option<Box<Mirrored>>; 2],
+    _inputs: [Option<Box<Mirrored>>; 10],
+    _sequences: [Option<Box<fa_sequences>>; 2],
+    _mask: Box<MirroredMask>,
+}
+
+impl MirroredAttention {
+    /// A mirror of this call.
+    pub fn new(device: &Emulator, call: &RawAttention) -> Self {
+        let mirror = |raw: RawTensor| Box::new(Mirrored::new(device, &raw));
+        let offsets = |sequences: Option<RawSequences>| sequences.map(|s| s.offsets);
+        let (mut seeds, mut given) = ((None, None), (0, 0, 0));
+        match call.dropout_seed {
+            Some(RawDropoutSeed::OnDevice { seed, offset }) => seeds = (Some(seed), Some(offset)),
+            Some(RawDropoutSeed::Given { seed, offset }) => given = (seed, offset, 1),
+            Some(other) => panic!("{other:?} is not in the interface"),
+            None => {}
+        }
+        let (query_sequences, key_sequences) = (call.query_sequences, call.key_sequences);
+        let outputs = [Some(call.o), call.lse].map(|raw| raw.map(mirror));
+        let inputs = [
+            Some(call.q),
+            Some(call.k),
+            Some(call.v),
+            call.scale,
+            call.query_lengths,
+            offsets(query_sequences),
+            offsets(key_sequences),
+            call.slopes,
+            seeds.0,
+            seeds.1,
+        ]
+        .map(|raw| raw.map(mirror));
+        let all = inputs.each_ref().map(pointer);
+        let [q, k, v, scale, query_lengths, query_offsets, key_offsets, slopes, seed, offset] = all;
+        let sequences = [(query_sequences, query_offsets), (key_sequences, key_offsets)];
+        let sequences = sequences.map(|(sequences, offsets)| {
+            let longest = sequences?.longest as i64;
+            let struct_size = size_of::<fa_sequences>();
+            Some(Box::new(fa_sequences { struct_size, offsets, longest }))
+        });
+        let mask = Box::new(MirroredMask::new(device, &call.mask));
+        let struct_of = |sequences: &Option<Box<fa_sequences>>| {
+            sequences.as_ref().map_or(null(), |sequences| &raw const **sequences)
+        };
+        let tensors = fa_attention_forward_tensors {
+            struct_size: size_of::<fa_attention_forward_tensors>(),
+            q,
+            k,
+            v,
+            o: pointer(&outputs[0]),
+            lse: pointer(&outputs[1]),
+            scale,
+            mask: &mask.mask,
+            query_lengths,
+            query_sequences: struct_of(&sequences[0]),
+            key_sequences: struct_of(&sequences[1]),
+            slopes,
+            seed_tensor: seed,
+            offset_tensor: offset,
+            seed: given.0,
+            offset: given.1,
+            has_seed: given.2,
+        };
+        MirroredAttention { tensors, outputs, _inputs: inputs, _sequences: sequences, _mask: mask }
+    }
+
+    /// Copies the outputs back to Rust's memory.
+    pub fn copy_back(&self) {
+        self.outputs.iter().flatten().for_each(|output| output.copy_back());
     }
 }
 

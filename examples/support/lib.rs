@@ -5,9 +5,13 @@
 //! | [`tensor_file`] | reading and writing safetensors |
 //! | [`device`] | the choice between a GPU and the emulator |
 //! | [`softmax`] | a softmax of tensors from a file, compared with the reference, and its time |
-//! | [`shipped`] | the input that ships with the examples |
+//! | [`attention`] | attention of tensors from a file, likewise |
+//! | [`timing`] | the time that a run takes |
+//! | [`shipped`] | the inputs that ship with the examples |
 
+pub mod attention;
 pub mod device;
 pub mod shipped;
 pub mod softmax;
 pub mod tensor_file;
+pub mod timing;

@@ -1,9 +1,12 @@
 //! A softmax of tensors from a file, compared with the reference, and its time.
 
-use crate::tensor_file::{FileError, OwnedTensor, Stored, StoredTensor, TensorFile};
+use crate::{
+    tensor_file::{FileError, OwnedTensor, Stored, StoredTensor, TensorFile},
+    timing::{Timing, measure},
+};
 use fused_attention::{
-    Accumulate, Causal, Device, DeviceKind, Element, Error, GradientInputs, Mask,
-    ScaledMaskedSoftmax, SoftmaxInputs, Tensor,
+    Accumulate, Causal, Device, Element, Error, GradientInputs, Mask, ScaledMaskedSoftmax,
+    SoftmaxInputs, Tensor,
     reference::{
         softmax::{ElementFn, MaskFn, Saved, SoftmaxProblem},
         tolerance::{Deviation, Mismatch, check_gradient, check_lse, check_output},
@@ -11,7 +14,6 @@ use fused_attention::{
 };
 use half::{bf16, f16};
 use safetensors::Dtype;
-use std::time::{Duration, Instant};
 
 pub use fused_attention::Polarity;
 
@@ -75,17 +77,6 @@ pub struct SoftmaxReport {
     pub probabilities: OwnedTensor,
     /// The log-sum-exp of each row.
     pub lse: OwnedTensor,
-}
-
-/// The time of a run: the median of several measurements of one or more runs each.
-#[derive(Debug, Clone, Copy)]
-pub struct Timing {
-    /// The median, for one run.
-    pub median: Duration,
-    /// How often was measured.
-    pub measurements: u32,
-    /// Runs in a measurement.
-    pub runs: u32,
 }
 
 /// Why there is no result.
@@ -284,22 +275,6 @@ where
     (forward, check_gradient(found.dx, &expected, &unfused, columns))
 }
 
-impl StoredTensor<'_> {
-    /// The elements, as the numbers they are.
-    fn numbers(&self) -> Vec<f64> {
-        fn widen<T: Stored>(tensor: &StoredTensor<'_>, to_f64: fn(T) -> f64) -> Vec<f64> {
-            tensor.elements().into_iter().map(to_f64).collect()
-        }
-        match self.dtype {
-            Dtype::F16 => widen(self, f16::to_f64),
-            Dtype::BF16 => widen(self, bf16::to_f64),
-            Dtype::F32 => widen::<f32>(self, f64::from),
-            Dtype::F64 => self.elements(),
-            _ => widen::<u8>(self, f64::from),
-        }
-    }
-}
-
 /// Where the element numbered `flat` in a tensor of shape `to` is in one of shape `from`, which
 /// broadcasts to it.
 fn broadcast_index(mut flat: usize, to: &[usize], from: &[usize]) -> usize {
@@ -312,25 +287,4 @@ fn broadcast_index(mut flat: usize, to: &[usize], from: &[usize]) -> usize {
         stride *= own;
     }
     index
-}
-
-/// Measures runs. A run on a GPU is over in microseconds, less than it takes to wait for it: there
-/// many are enqueued for one measurement.
-fn measure(device: &Device, run: impl Fn() -> Result<(), Error>) -> Result<Timing, Error> {
-    let (measurements, runs) = match device.kind() {
-        DeviceKind::Emulator => (3, 1),
-        _ => (9, 100),
-    };
-    let mut times = Vec::new();
-    for _ in 0..measurements {
-        device.synchronize()?;
-        let start = Instant::now();
-        for _ in 0..runs {
-            run()?;
-        }
-        device.synchronize()?;
-        times.push(start.elapsed() / runs);
-    }
-    times.sort_unstable();
-    Ok(Timing { median: times[times.len() / 2], measurements, runs })
 }

@@ -175,6 +175,23 @@ impl StoredTensor<'_> {
     }
 }
 
+impl StoredTensor<'_> {
+    /// The elements, as the numbers they are.
+    pub(crate) fn numbers(&self) -> Vec<f64> {
+        fn widen<T: Stored>(tensor: &StoredTensor<'_>, to_f64: fn(T) -> f64) -> Vec<f64> {
+            tensor.elements().into_iter().map(to_f64).collect()
+        }
+        match self.dtype {
+            Dtype::F16 => widen(self, f16::to_f64),
+            Dtype::BF16 => widen(self, bf16::to_f64),
+            Dtype::F32 => widen::<f32>(self, f64::from),
+            Dtype::F64 => self.elements(),
+            Dtype::I32 => widen::<i32>(self, f64::from),
+            _ => widen::<u8>(self, f64::from),
+        }
+    }
+}
+
 /// A type that a file can hold.
 pub trait Stored: Scalar {
     /// The type as a value.
@@ -206,7 +223,7 @@ macro_rules! stored {
     )*};
 }
 
-stored!(f16 F16 bf16 BF16 f32 F32 f64 F64 u8 U8);
+stored!(f16 F16 bf16 BF16 f32 F32 f64 F64 u8 U8 i32 I32);
 
 /// A tensor to be written.
 #[derive(Debug, Clone, PartialEq)]

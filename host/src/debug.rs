@@ -147,7 +147,7 @@ fn is_nan(dtype: Dtype, bytes: &[u8]) -> bool {
         Dtype::Bf16 => 0x7f80,
         Dtype::F32 => 0x7f80_0000,
         Dtype::F64 => 0x7ff0_0000_0000_0000,
-        Dtype::U8 | Dtype::I32 => return false,
+        Dtype::U8 | Dtype::I32 | Dtype::I64 => return false,
     };
     magnitude > infinity
 }

@@ -19,6 +19,8 @@ pub enum Dtype {
     U8,
     /// Signed 32-bit integer: lengths and indices.
     I32,
+    /// 64-bit integer: seeds of random numbers.
+    I64,
 }
 
 impl Dtype {
@@ -28,7 +30,7 @@ impl Dtype {
             Dtype::U8 => 1,
             Dtype::F16 | Dtype::Bf16 => 2,
             Dtype::F32 | Dtype::I32 => 4,
-            Dtype::F64 => 8,
+            Dtype::F64 | Dtype::I64 => 8,
         }
     }
 
@@ -46,6 +48,7 @@ impl Dtype {
             Dtype::F64 => "f64",
             Dtype::U8 => "u8",
             Dtype::I32 => "i32",
+            Dtype::I64 => "i64",
         }
     }
 }
@@ -92,6 +95,7 @@ scalar! {
     f64, F64;
     u8, U8;
     i32, I32;
+    i64, I64;
 }
 
 macro_rules! element {

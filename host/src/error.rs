@@ -253,6 +253,87 @@ pub enum Error {
     #[error("a bank index is given, but neither a byte mask nor an additive mask")]
     MissingMaskBank,
 
+    /// A head dimension that no kernel computes on.
+    #[error("{tensor} has a head dimension of {found}, expected a multiple of 8 up to {largest}")]
+    UnsupportedHeadDim {
+        /// The argument.
+        tensor: &'static str,
+        /// The head dimension given.
+        found: usize,
+        /// The largest there is a kernel for.
+        largest: usize,
+    },
+
+    /// Query heads that cannot share the K/V heads evenly.
+    #[error("{heads} query heads are not a multiple of {kv_heads} K/V heads")]
+    UnevenHeads {
+        /// Heads of the queries.
+        heads: usize,
+        /// Heads of keys and values.
+        kv_heads: usize,
+    },
+
+    /// A problem has more of something than a kernel counts.
+    #[error("{found} {what}; at most {limit} are supported")]
+    TooMany {
+        /// What there is too much of.
+        what: &'static str,
+        /// How many there are.
+        found: u64,
+        /// How many there may be.
+        limit: u64,
+    },
+
+    /// Lengths for each row, where only those for each batch entry have a meaning.
+    #[error("{tensor} are given for each row, expected one for each batch entry")]
+    LengthsPerRow {
+        /// The argument.
+        tensor: &'static str,
+    },
+
+    /// Offsets of packed sequences that are negative, descend, or of which there is none.
+    #[error("offsets of sequences: {value} at {index}, then {next}; expected to ascend from 0 on")]
+    BadSequenceOffsets {
+        /// The position of the offset.
+        index: usize,
+        /// The offset.
+        value: i32,
+        /// The one after it.
+        next: i32,
+    },
+
+    /// Packed sequences that end beyond the rows of a tensor.
+    #[error("the sequences of {tensor} end at row {end}, and it has {rows}")]
+    SequencesBeyondRows {
+        /// The argument.
+        tensor: &'static str,
+        /// Where they end.
+        end: usize,
+        /// The rows of the tensor.
+        rows: usize,
+    },
+
+    /// A cap on scores that is not a positive number.
+    #[error("a softcap of {softcap}, expected a positive number of f32")]
+    BadSoftcap {
+        /// The cap given.
+        softcap: f64,
+    },
+
+    /// A probability of dropout that is not one, or drops everything.
+    #[error("a dropout probability of {probability}, expected one from 0 to less than 1")]
+    BadDropout {
+        /// The probability given.
+        probability: f64,
+    },
+
+    /// Dropout without a seed for its random numbers.
+    #[error("dropout of {dropped} in 256, but no seed is given")]
+    MissingDropoutSeed {
+        /// How many of 256 are to be dropped.
+        dropped: u32,
+    },
+
     /// The CUDA driver is not installed, or cannot be loaded.
     #[error("no CUDA driver: {reason}")]
     NoDriver {

@@ -32,18 +32,23 @@
 //! first one; `FUSED_ATTENTION_DEBUG=trace` prints plans, launches and their times; `nan,trace`
 //! does both. With the feature `tracing` each launch is a span.
 
+mod attention;
 mod backend;
 mod causal;
+mod choice;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod debug;
 mod device;
 mod dims;
 mod element;
+mod element_masks;
 #[cfg(feature = "emulator")]
 mod emulated;
 mod error;
+mod explanation;
 mod layout;
+mod mask;
 mod plan_cache;
 #[cfg(feature = "cuda")]
 mod ptx;
@@ -52,7 +57,12 @@ pub mod reference;
 mod softmax;
 mod stream;
 mod tensor;
+mod visible_range;
 
+pub use attention::{
+    Attention, AttentionInputs, AttentionOutput, PackedSequences, Precision, RawAttention,
+    RawDropoutSeed, RawSequences, attention_tile_names,
+};
 pub use causal::Causal;
 pub use cuda_launch::{Dim3, Kernel, KernelArgs, LaunchBounds, LaunchConfig, Launcher};
 pub use cuda_ptx::PtxLibrary;
@@ -60,12 +70,14 @@ pub use device::{Device, DeviceKind};
 pub use dims::{Dims, MAX_RANK};
 pub use element::{Dtype, Element, Scalar};
 pub use error::{DriverError, Error, Result};
+pub use explanation::Explanation;
+pub use mask::{BankIndex, Mask, Per, Polarity, RawMask, RowLengths};
 pub use plan_cache::PlanCache;
 pub use raw::RawTensor;
 pub use softmax::{
-    Accumulate, BankIndex, Explanation, GradientInputs, Mask, Per, Polarity, RawBackward,
-    RawForward, RawMask, RawSaved, RowLengths, ScaledMaskedSoftmax, SoftmaxInputs, TilePreference,
-    TunedMask, TunedOperation, Tuning, TuningError, backward_tile_names, tile_names,
+    Accumulate, GradientInputs, RawBackward, RawForward, RawSaved, ScaledMaskedSoftmax,
+    SoftmaxInputs, TilePreference, TunedMask, TunedOperation, Tuning, TuningError,
+    backward_tile_names, tile_names,
 };
 pub use stream::Stream;
 pub use tensor::Tensor;

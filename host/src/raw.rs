@@ -183,6 +183,21 @@ impl RawTensor {
         Err(Error::ShapeMismatch { tensor, expected, found })
     }
 
+    /// Fails unless the last dimension's stride is 1, or the dimension takes no step; `expected` is
+    /// what the call can work with.
+    pub(crate) fn check_last_stride(
+        &self,
+        tensor: &'static str,
+        expected: &'static str,
+    ) -> Result<()> {
+        match self.last_stride() {
+            1 => Ok(()),
+            found => {
+                Err(Error::UnsupportedStride { tensor, dim: self.rank() - 1, found, expected })
+            }
+        }
+    }
+
     /// Fails if the tensor, an output, shares memory with `input`.
     ///
     /// # Errors

@@ -7,6 +7,7 @@
 //! | [`registers`] | loops over register arrays whose indices are constants |
 //! | [`reduction`] | a row's maximum and sums: across a warp, a block, a cluster |
 //! | [`softmax`] | scaled masked softmax |
+//! | [`attention`] | flash attention |
 //!
 //! A kernel is a generic body, marked `#[inline(always)]`, and thin entries that fix its types and
 //! tile. Everything here runs unchanged on the emulator: no code asks which target it is for.
@@ -19,6 +20,7 @@
 #[macro_use]
 pub mod registers;
 
+pub mod attention;
 pub mod numbers;
 pub mod reduction;
 pub mod softmax;

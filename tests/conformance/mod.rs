@@ -11,6 +11,8 @@ mod cluster;
 mod convert;
 mod copy;
 mod math;
+mod matrix;
 mod memory;
 mod print;
+mod random;
 mod warp;

@@ -1,3 +1,4 @@
 //! What the examples do, on every backend.
 
+mod attention;
 mod softmax;

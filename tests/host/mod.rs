@@ -6,6 +6,6 @@ pub mod launches;
 mod plan_cache;
 mod raw_tensors;
 mod spans;
-mod streams;
+pub(crate) mod streams;
 mod tensors;
 mod views;

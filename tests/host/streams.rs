@@ -26,7 +26,7 @@ fn is_gpu(device: &Device) -> bool {
 }
 
 #[track_caller]
-fn ok(status: sys::CUresult) {
+pub(crate) fn ok(status: sys::CUresult) {
     assert_eq!(status, sys::CUresult::CUDA_SUCCESS);
 }
 
@@ -190,7 +190,7 @@ fn memory_can_be_had_while_a_graph_is_captured() {
 }
 
 /// The graph of what `work` enqueues in the stream, ready to run.
-fn capture(stream: &Stream, work: impl FnOnce()) -> sys::CUgraphExec {
+pub(crate) fn capture(stream: &Stream, work: impl FnOnce()) -> sys::CUgraphExec {
     let (mut graph, mut exec) = (null_mut(), null_mut());
     let raw = stream.as_raw().cast();
     with_primary_context(stream.device(), || {
@@ -210,7 +210,7 @@ fn capture(stream: &Stream, work: impl FnOnce()) -> sys::CUgraphExec {
 }
 
 /// Calls `f` with the device's primary context current, as a program of its own would.
-fn with_primary_context(device: &Device, f: impl FnOnce()) {
+pub(crate) fn with_primary_context(device: &Device, f: impl FnOnce()) {
     let DeviceKind::Cuda { ordinal } = device.kind() else { panic!("{device} has no context") };
     let (mut context, mut popped) = (null_mut(), null_mut());
     // SAFETY: writes handles; pops what it pushed.

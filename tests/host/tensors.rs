@@ -20,6 +20,7 @@ fn every_element_type_comes_back() {
     round_trip(&[1.0, f64::MAX, -0.1], Dtype::F64);
     round_trip(&[0u8, 2, 255], Dtype::U8);
     round_trip(&[0, i32::MIN, i32::MAX], Dtype::I32);
+    round_trip(&[0, i64::MIN, i64::MAX], Dtype::I64);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use half::{bf16, f16};
 use support::{gpus, random::Random};
 
 /// A result, or none where the GPU has not the memory, which is said.
-pub(super) fn enough_memory<R>(result: fused_attention::Result<R>) -> Option<R> {
+pub(crate) fn enough_memory<R>(result: fused_attention::Result<R>) -> Option<R> {
     match result {
         Ok(result) => Some(result),
         Err(error @ Error::OutOfMemory { .. }) => {

@@ -16,7 +16,7 @@ use support::{
 
 /// How many problems are drawn: `FUSED_ATTENTION_TEST_CASES`, or as many as a test run has time
 /// for on the emulator, and more on a GPU.
-pub(super) fn cases(on_gpu: bool) -> u32 {
+pub(crate) fn cases(on_gpu: bool) -> u32 {
     let asked = std::env::var("FUSED_ATTENTION_TEST_CASES").ok().and_then(|n| n.parse().ok());
     asked.unwrap_or(if on_gpu { 2000 } else { 250 })
 }
@@ -40,7 +40,7 @@ fn shape() -> impl Strategy<Value = Vec<usize>> {
     })
 }
 
-pub(super) fn placement() -> impl Strategy<Value = Placement> {
+pub(crate) fn placement() -> impl Strategy<Value = Placement> {
     use Placement::{Contiguous, Offset, Packed, Permuted, Sliced};
     select(vec![
         Contiguous,
@@ -213,7 +213,7 @@ fn run<T: Accumulate>(cases: u32, device: impl Fn(u64) -> Device) {
 }
 
 /// Half of the problems on the plain emulator, half under adversarial schedules.
-pub(super) fn emulator(seed: u64) -> Device {
+pub(crate) fn emulator(seed: u64) -> Device {
     match seed % 2 {
         0 => Device::emulator(),
         _ => Device::emulator_with(Emulator::adversarial(seed)),

@@ -1,6 +1,7 @@
 //! What the tests share: the backends they run on.
 
 pub mod allocations;
+pub mod attention_case;
 pub mod placement;
 pub mod random;
 pub mod softmax_case;
@@ -64,6 +65,7 @@ pub fn on_every_backend(test: impl Fn(&Device)) {
     }
 }
 
-fn is_gpu(device: &Device) -> bool {
+/// Whether the device is a GPU.
+pub fn is_gpu(device: &Device) -> bool {
     matches!(device.kind(), DeviceKind::Cuda { .. })
 }

@@ -16,6 +16,8 @@ pub enum Placement {
     Packed,
     /// The leading dimensions in reverse order in memory.
     Permuted,
+    /// The last two leading dimensions exchanged in memory: rows before heads.
+    RowsFirst,
 }
 
 /// A tensor, and all of the memory that it is a part of.
@@ -69,8 +71,12 @@ impl<T: Scalar> Placed<T> {
                 let memory = fill(&three)?;
                 (memory.clone(), memory.narrow(rows, 1, 1)?.reshape(shape)?)
             }
-            Placement::Permuted => {
-                let order: Vec<_> = (0..rows).rev().chain([rows]).collect();
+            Placement::Permuted | Placement::RowsFirst => {
+                let mut order: Vec<_> = (0..=rows).collect();
+                match placement {
+                    Placement::Permuted => order[..rows].reverse(),
+                    _ => order[rows.saturating_sub(2)..rows].reverse(),
+                }
                 let stored: Vec<_> = order.iter().map(|&dim| shape[dim]).collect();
                 let memory = fill(&stored)?;
                 (memory.clone(), memory.permute(&order)?)

@@ -12,6 +12,12 @@ pub use self::{
     solved::{Output, SolvedCase},
 };
 
+pub(crate) use self::{
+    data::mask_indices,
+    masks::draw,
+    uploaded::{expand, place},
+};
+
 use self::data::Data;
 use crate::placement::Placement;
 use fused_attention::{Accumulate, Causal, Device, ScaledMaskedSoftmax};

@@ -43,7 +43,8 @@ const PARTS: [Part; 4] = [
 ];
 
 /// What needs no building.
-const SCRIPTS: [&str; 2] = ["python/fused_attention.py", "python/peers.py"];
+const SCRIPTS: [&str; 3] =
+    ["python/fused_attention.py", "python/peers.py", "python/attention_peers.py"];
 
 /// Builds the programs in release mode and collects them, with a runner, in `bundle/`.
 pub(crate) fn run() -> Result<()> {

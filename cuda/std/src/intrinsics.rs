@@ -65,3 +65,33 @@ unsafe extern "C" {
     #[link_name = "llvm.fma.f64"]
     pub fn fma_f64(a: f64, b: f64, c: f64) -> f64;
 }
+
+/// What `mma` yields.
+#[repr(C)]
+pub struct Accumulators(f32, f32, f32, f32);
+
+macro_rules! products {
+    ($($name:ident, $link_name:literal;)*) => {
+        #[allow(clippy::too_many_arguments)]
+        unsafe extern "unadjusted" {$(
+            #[link_name = $link_name]
+            pub fn $name(
+                a0: u32, a1: u32, a2: u32, a3: u32, b0: u32, b1: u32,
+                c0: f32, c1: f32, c2: f32, c3: f32,
+            ) -> Accumulators;
+        )*}
+    };
+}
+
+products! {
+    mma_m16n8k16_bf16, "llvm.nvvm.mma.m16n8k16.row.col.bf16";
+    mma_m16n8k8_tf32, "llvm.nvvm.mma.m16n8k8.row.col.tf32";
+}
+
+impl Accumulators {
+    /// As an array.
+    #[inline(always)]
+    pub fn array(self) -> [f32; 4] {
+        [self.0, self.1, self.2, self.3]
+    }
+}

@@ -13,11 +13,14 @@
 //! | [`math`], [`convert`], [`bits`] | exp2, log2, tanh (sm_75), exp; f16 and bf16; bytes | sm_70 |
 //! | [`cp_async`], [`mbarrier`] | asynchronous copies into shared memory, and barriers in it | sm_80 |
 //! | [`cache`] | what the L2 cache is told | sm_80 |
+//! | [`matrix`], [`mma`] | matrices in a warp's registers, and their products by tensor cores | sm_80 |
 //! | [`bulk_copy`] | copies of whole ranges into shared memory by one thread | sm_90 |
 //! | [`cluster`] | blocks that see each other's shared memory | sm_90 |
+//! | [`random`] | random numbers by counter | sm_70 |
 //! | [`println!`] | output from a kernel, for debugging | sm_70 |
 //!
-//! Tensor cores and TMA copies of tiles are not in this table: they come with the kernels that use them.
+//! Products by warpgroups and TMA copies of tiles are not in this table: they come with the kernels
+//! that use them.
 //!
 //! # Safety
 //! A kernel promises what PTX asks. In the `# Safety` sections here:
@@ -31,7 +34,7 @@
 #![no_std]
 #![cfg_attr(
     target_arch = "nvptx64",
-    feature(asm_experimental_arch, stdarch_nvptx, link_llvm_intrinsics)
+    feature(abi_unadjusted, asm_experimental_arch, link_llvm_intrinsics, stdarch_nvptx)
 )]
 #![cfg_attr(target_arch = "nvptx64", allow(internal_features))]
 // Without the emulator the host's side of a primitive uses none of its operands.
@@ -89,8 +92,11 @@ pub mod fence;
 pub mod global;
 pub mod hint;
 pub mod math;
+pub mod matrix;
 pub mod mbarrier;
+pub mod mma;
 pub mod print;
+pub mod random;
 pub mod shared;
 pub mod thread;
 pub mod warp;

@@ -2,5 +2,7 @@
 //!
 //! These are the definitions that the kernels are tested against; nothing here is fast.
 
+pub mod attention;
+pub mod philox;
 pub mod softmax;
 pub mod tolerance;

@@ -209,16 +209,16 @@ impl<'a> SoftmaxProblem<'a> {
 
 /// What the rounding of scores may move a row by, at most: where it moves one by more, the problem
 /// is no test of anything.
-const MOST: f64 = 1.0 / 64.0;
+pub(super) const MOST: f64 = 1.0 / 64.0;
 
 /// The unit in the last place of 1.
-fn epsilon<A: Element>() -> f64 {
+pub(super) fn epsilon<A: Element>() -> f64 {
     if A::DTYPE == Dtype::F64 { f64::EPSILON } else { f32::EPSILON.into() }
 }
 
 /// The maximum, and the sum of exp(score - maximum): -inf and 0 without finite scores, NaN with a
 /// score of NaN or +inf.
-fn exponentials(scores: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+pub(super) fn exponentials(scores: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     let broken = |score: f64| score.is_nan() || score == f64::INFINITY;
     if scores.clone().any(broken) {
         return (f64::NAN, f64::NAN);
@@ -231,7 +231,7 @@ fn exponentials(scores: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
 }
 
 /// A sum as exact as one of few terms (Neumaier's compensated summation), or infinite or NaN.
-fn sum(terms: impl Iterator<Item = f64>) -> f64 {
+pub(super) fn sum(terms: impl Iterator<Item = f64>) -> f64 {
     let (mut sum, mut lost) = (0.0f64, 0.0);
     for term in terms {
         let next = sum + term;

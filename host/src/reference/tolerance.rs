@@ -12,6 +12,7 @@
 //! limits are wider by what rounding does where it counts more ([`Unfused::row_errors`]).
 
 use crate::{Dtype, Element};
+use std::fmt;
 
 /// A plain computation without fusion, in the type that the kernel accumulates in.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +47,19 @@ pub struct Deviation {
     pub limit: f64,
     /// The largest difference of a row, in norm, as a share of what it may be.
     pub worst_row: f64,
+}
+
+impl fmt::Display for Deviation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "at most {:.2e} from the reference in f64 ({:.2e} allowed), and the worst row at {:.0} % of \
+             its tolerance",
+            self.largest,
+            self.limit,
+            100.0 * self.worst_row
+        )
+    }
 }
 
 /// Where an output is wrong.

@@ -1,10 +1,7 @@
 //! A call's tensors, forward or backward alike: what checks, plans and launches work on.
 
-use super::{
-    mask::RawMask,
-    raw::{RawBackward, RawForward, RawSaved},
-};
-use crate::{Error, RawTensor, Result};
+use super::raw::{RawBackward, RawForward, RawSaved};
+use crate::{Error, RawMask, RawTensor, Result};
 
 /// What is computed from what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

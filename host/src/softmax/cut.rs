@@ -1,7 +1,7 @@
 //! Whether a tile can run a problem, and how it is cut for it.
 
 use super::tuning::TunedMask;
-use crate::{Dtype, LaunchConfig};
+use crate::{Dtype, LaunchConfig, choice::runs_on};
 use kernels::{
     reduction,
     softmax::{
@@ -73,10 +73,7 @@ fn max_cluster((major, _): (u32, u32)) -> u64 {
 /// not.
 pub(super) fn cut(tile: &SoftmaxTile, arch: &str, demand: &Demand) -> Result<Cut, String> {
     let SoftmaxTile { vectors, threads, aligned, sharing, residence, .. } = *tile;
-    let (major, minor) = demand.capability;
-    if capability_of(arch) > (major, minor) {
-        return Err(format!("needs {arch}, the device is sm_{major}{minor}"));
-    }
+    runs_on(arch, demand.capability)?;
     if aligned && !demand.aligned {
         return Err("rows, masks or output are not all on 16-byte boundaries".to_owned());
     }
@@ -232,10 +229,3 @@ fn blocks_per_sm(tile: &SoftmaxTile, demand: &Demand) -> u32 {
 
 /// Of a large GPU, about.
 const MULTIPROCESSORS: u64 = 132;
-
-/// `sm_90a` as (9, 0).
-fn capability_of(arch: &str) -> (u32, u32) {
-    let digits = arch.trim_start_matches("sm_").trim_end_matches('a');
-    let number: u32 = digits.parse().unwrap_or(u32::MAX);
-    (number / 10, number % 10)
-}

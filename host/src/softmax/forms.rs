@@ -3,28 +3,18 @@
 use super::{
     call::Call,
     cut::lanes,
-    mask::{Per, Polarity},
     options::{ScaledMaskedSoftmax, accumulator},
     tuning::TunedMask,
 };
-use crate::{Causal, Dtype, Error, RawTensor, Result};
+use crate::{Causal, Dtype, Error, Per, RawTensor, Result, element_masks::ElementMasks};
 use kernels::softmax::problem::flags;
-
-/// Masks of a bank that an index reaches: it is an i32, and a negative one is outside.
-const MAX_BANK: u32 = 1 << 31;
 
 /// The tensors that hide parts of rows, in the source's shape: masks for each element, the others for each
 /// row.
-#[derive(Default)]
 pub(super) struct Masks {
-    pub bytes: Option<RawTensor>,
-    pub additive: Option<RawTensor>,
+    pub elements: ElementMasks,
     pub lengths: Option<RawTensor>,
     pub bank_index: Option<RawTensor>,
-    /// From one mask of a bank to the next, in elements; 0 without a bank.
-    pub bytes_bank: i64,
-    pub additive_bank: i64,
-    pub bank_size: u32,
     /// Bits of [`flags`].
     pub flags: u32,
 }
@@ -38,12 +28,12 @@ pub(super) fn check(call: &Call) -> Result<()> {
     let Some((_, row_shape)) = source.shape.split_last() else {
         return Err(Error::RankMismatch { tensor: of_source, expected: 1, found: 0 });
     };
-    check_last_stride(of_source, source, "1")?;
+    source.check_last_stride(of_source, "1")?;
     let beside = call.gradient.as_ref().map(|gradient| ("dp", gradient));
     for (name, raw) in beside.into_iter().chain([(of_output, output)]) {
         raw.check_dtype(name, dtype)?;
         raw.check_shape(name, &source.shape)?;
-        check_last_stride(name, raw, "1")?;
+        raw.check_last_stride(name, "1")?;
     }
     output.check_writable(of_output)?;
     if let Some(lse) = &call.lse {
@@ -74,62 +64,34 @@ impl Masks {
     pub fn of(options: &ScaledMaskedSoftmax, call: &Call) -> Result<Self> {
         let (shape, dtype) = (&call.source.shape, call.source.dtype);
         let row_shape = &shape[..shape.len() - 1];
-        let banked = call.mask.bank_index.is_some();
-        let mut masks = Masks { bank_size: MAX_BANK, ..Masks::default() };
-        masks.set(options.diagonal == Causal::TopLeft, flags::TOP_LEFT);
-        if let Some((raw, polarity)) = &call.mask.bytes {
-            raw.check_dtype("mask", Dtype::U8)?;
-            let (mask, bank) = unbanked("mask", raw, banked, &mut masks.bank_size)?;
-            let mask = mask.broadcast_to("mask", shape)?;
-            masks.set(*polarity == Polarity::Keep, flags::KEEP);
-            masks.set(is_broadcast("mask", &mask)?, flags::BYTES_BROADCAST);
-            (masks.bytes, masks.bytes_bank) = (Some(mask), bank);
-        }
-        if let Some(raw) = &call.mask.additive {
-            if raw.dtype != Dtype::F32 || dtype == Dtype::F64 {
-                raw.check_dtype("additive mask", dtype)?;
-            }
-            let (mask, bank) = unbanked("additive mask", raw, banked, &mut masks.bank_size)?;
-            let mask = mask.broadcast_to("additive mask", shape)?;
-            masks.set(mask.dtype == Dtype::F32, flags::ADDITIVE_F32);
-            masks.set(is_broadcast("additive mask", &mask)?, flags::ADDITIVE_BROADCAST);
-            (masks.additive, masks.additive_bank) = (Some(mask), bank);
-        }
-        if banked && masks.bytes.is_none() && masks.additive.is_none() {
-            return Err(Error::MissingMaskBank);
-        }
-        if let Some((raw, per)) = &call.mask.lengths {
-            masks.lengths = Some(per_row("lengths", raw, *per, row_shape)?);
-        }
-        if let Some(raw) = &call.mask.bank_index {
-            masks.bank_index = Some(per_row("bank index", raw, Per::Batch, row_shape)?);
-        }
-        let reads_all = call.operation.reads_element_masks();
-        Ok(if reads_all { masks } else { masks.without_elements() })
-    }
-
-    /// Only what is known without reading masks element by element.
-    fn without_elements(self) -> Self {
-        let Masks { lengths, bank_size, flags, .. } = self;
-        let flags = flags & flags::TOP_LEFT;
-        Masks { lengths, bank_size, flags, ..Masks::default() }
-    }
-
-    fn set(&mut self, condition: bool, flag: u32) {
-        self.flags |= if condition { flag } else { 0 };
-    }
-
-    fn has(&self, flag: u32) -> bool {
-        self.flags & flag != 0
+        let elements = ElementMasks::of(&call.mask, shape, dtype, "additive mask")?;
+        let lengths = call.mask.lengths.as_ref();
+        let lengths = lengths.map(|(raw, per)| per_row("lengths", raw, *per, row_shape));
+        let bank_index = call.mask.bank_index.as_ref();
+        let bank_index = bank_index.map(|raw| per_row("bank index", raw, Per::Batch, row_shape));
+        let (lengths, bank_index) = (lengths.transpose()?, bank_index.transpose()?);
+        let (elements, bank_index) = match call.operation.reads_element_masks() {
+            true => (elements, bank_index),
+            // Only what is known without reading masks element by element.
+            false => (ElementMasks::none(), None),
+        };
+        let top_left = options.range.diagonal == Causal::TopLeft;
+        let set = |condition: bool, flag: u32| if condition { flag } else { 0 };
+        let flags = set(top_left, flags::TOP_LEFT)
+            | set(elements.keep, flags::KEEP)
+            | set(elements.bytes_broadcast, flags::BYTES_BROADCAST)
+            | set(elements.additive_f32, flags::ADDITIVE_F32)
+            | set(elements.additive_broadcast, flags::ADDITIVE_BROADCAST);
+        Ok(Masks { elements, lengths, bank_index, flags })
     }
 
     /// The class of these masks: what kernels, preferences and tuning files go by.
     pub fn class(&self, options: &ScaledMaskedSoftmax) -> TunedMask {
-        if self.additive.is_some() {
+        if self.elements.additive.is_some() {
             TunedMask::Additive
-        } else if self.bytes.is_some() {
+        } else if self.elements.bytes.is_some() {
             TunedMask::Bytes
-        } else if options.has_diagonal() || self.lengths.is_some() {
+        } else if options.range.has_diagonal() || self.lengths.is_some() {
             TunedMask::Range
         } else {
             TunedMask::None
@@ -139,57 +101,13 @@ impl Masks {
     /// Whether each vector of the call's tensors and of these masks is one aligned access.
     pub fn are_aligned(&self, call: &Call) -> bool {
         let vector = lanes(call.source.dtype);
-        let bytes_aligned = |mask: &RawTensor| {
-            self.has(flags::BYTES_BROADCAST)
-                || mask.alignment() >= vector && (self.bytes_bank as u64).is_multiple_of(vector)
-        };
-        let additive_aligned = |mask: &RawTensor| {
-            let bank_bytes = self.additive_bank as u64 * mask.dtype.size() as u64;
-            self.has(flags::ADDITIVE_BROADCAST)
-                || mask.alignment() >= 16 && bank_bytes.is_multiple_of(16)
-        };
         let columns = call.source.shape.last().copied().unwrap_or(0) as u64;
         columns.is_multiple_of(vector)
             && call.source.alignment() >= 16
             && call.gradient.is_none_or(|gradient| gradient.alignment() >= 16)
             && call.output.alignment() >= 16
-            && self.bytes.as_ref().is_none_or(bytes_aligned)
-            && self.additive.as_ref().is_none_or(additive_aligned)
+            && self.elements.are_aligned(vector)
     }
-}
-
-fn check_last_stride(tensor: &'static str, raw: &RawTensor, expected: &'static str) -> Result<()> {
-    match raw.last_stride() {
-        1 => Ok(()),
-        found => Err(Error::UnsupportedStride { tensor, dim: raw.rank() - 1, found, expected }),
-    }
-}
-
-/// Whether a mask that has the source's shape has one element for a whole row.
-fn is_broadcast(tensor: &'static str, raw: &RawTensor) -> Result<bool> {
-    if raw.last_stride() == 0 {
-        return Ok(true);
-    }
-    check_last_stride(tensor, raw, "1 or 0")?;
-    Ok(false)
-}
-
-/// A mask without the bank's dimension, and the bank's stride.
-fn unbanked(
-    tensor: &'static str,
-    raw: &RawTensor,
-    banked: bool,
-    bank_size: &mut u32,
-) -> Result<(RawTensor, i64)> {
-    if !banked {
-        return Ok((*raw, 0));
-    }
-    let Some((&size, shape)) = raw.shape.split_first() else {
-        return Err(Error::RankMismatch { tensor, expected: 1, found: 0 });
-    };
-    *bank_size = (*bank_size).min(u32::try_from(size).unwrap_or(MAX_BANK));
-    let mask = RawTensor::new(raw.pointer, raw.dtype, shape, &raw.strides[1..])?;
-    Ok((mask, raw.strides[0]))
 }
 
 /// A tensor with a number for each batch entry or row, expanded to one for each row.

@@ -3,13 +3,12 @@
 //! | file | holds |
 //! |---|---|
 //! | `options` | [`ScaledMaskedSoftmax`]: plain values |
-//! | `mask` | [`Mask`]: tensors and lengths that hide parts of rows |
 //! | `typed` | the calls on [`Tensor`](crate::Tensor)s |
 //! | `raw` | the calls on pointers, strides and a stream |
 //! | `call` | a call's tensors, forward or backward alike |
 //! | `forms` | checks of shapes, strides and types |
 //! | `plan` | from options and forms to launches |
-//! | `tile_choice` | which tile runs a problem, and why |
+//! | `tile_choice` | a tile of the table as a candidate for a problem |
 //! | `cut` | whether a tile can, and with how many threads, blocks and bytes |
 //! | `tuning` | preferences measured on a GPU, from a file |
 //! | `rows` | counting rows: merging dimensions, cutting launches |
@@ -19,7 +18,6 @@ mod call;
 mod cut;
 mod forms;
 mod launch;
-mod mask;
 mod options;
 mod plan;
 mod raw;
@@ -28,9 +26,7 @@ mod tile_choice;
 mod tuning;
 mod typed;
 
-pub use mask::{BankIndex, Mask, Per, Polarity, RawMask, RowLengths};
 pub use options::{ScaledMaskedSoftmax, backward_tile_names, tile_names};
-pub use plan::Explanation;
 pub use raw::{RawBackward, RawForward, RawSaved};
 pub use tuning::{TilePreference, TunedMask, TunedOperation, Tuning, TuningError};
 pub use typed::{Accumulate, GradientInputs, SoftmaxInputs};

@@ -1,6 +1,6 @@
 //! The options of a softmax: plain values, without tensors.
 
-use crate::{Causal, Dtype, Error, Result};
+use crate::{Causal, Dtype, Error, Result, visible_range::VisibleRange};
 use kernels::softmax::entries::{BACKWARD_VARIANTS, FORWARD_VARIANTS};
 
 /// Scaled masked softmax over the last dimension: `y = softmax(scale * x + mask)`.
@@ -29,11 +29,7 @@ use kernels::softmax::entries::{BACKWARD_VARIANTS, FORWARD_VARIANTS};
 pub struct ScaledMaskedSoftmax {
     /// The bits of the scale, so that options can be compared and hashed.
     scale_bits: u64,
-    /// Hide the keys to the right of the diagonal, whatever the window.
-    is_causal: bool,
-    pub(super) window_left: i64,
-    window_right: i64,
-    pub(super) diagonal: Causal,
+    pub(super) range: VisibleRange,
     pub(super) tile: Option<&'static str>,
 }
 
@@ -43,14 +39,7 @@ impl ScaledMaskedSoftmax {
     /// Without an additive mask, finite scales beyond 1e38 in magnitude (f64: 8e307) count as about
     /// that.
     pub fn new(scale: f64) -> Self {
-        ScaledMaskedSoftmax {
-            scale_bits: scale.to_bits(),
-            is_causal: false,
-            window_left: -1,
-            window_right: -1,
-            diagonal: Causal::BottomRight,
-            tile: None,
-        }
+        ScaledMaskedSoftmax { scale_bits: scale.to_bits(), range: VisibleRange::ALL, tile: None }
     }
 
     /// The number that inputs are multiplied by.
@@ -60,19 +49,18 @@ impl ScaledMaskedSoftmax {
 
     /// Hides the keys to the right of the diagonal, beside what a window hides.
     pub fn causal(self, diagonal: Causal) -> Self {
-        ScaledMaskedSoftmax { is_causal: true, diagonal, ..self }
+        ScaledMaskedSoftmax { range: self.range.causal(diagonal), ..self }
     }
 
     /// Shows only keys from `left` before the diagonal to `right` after it; negative: all on that
     /// side. `window(l, 0)` is causal too.
     pub fn window(self, left: i64, right: i64) -> Self {
-        let limit = |columns: i64| columns.clamp(-1, i64::MAX / 4);
-        ScaledMaskedSoftmax { window_left: limit(left), window_right: limit(right), ..self }
+        ScaledMaskedSoftmax { range: self.range.window(left, right), ..self }
     }
 
     /// Where the diagonal of the window runs; without this through the bottom right corner.
     pub fn diagonal(self, diagonal: Causal) -> Self {
-        ScaledMaskedSoftmax { diagonal, ..self }
+        ScaledMaskedSoftmax { range: self.range.with_diagonal(diagonal), ..self }
     }
 
     /// Takes the tile of this name, from [`tile_names`] or for the backward from
@@ -88,16 +76,6 @@ impl ScaledMaskedSoftmax {
         let tile = names.iter().copied().find(|&known| known == name);
         let missing = || Error::NoSuchTile { tile: name.to_owned(), known: names.join(", ") };
         Ok(ScaledMaskedSoftmax { tile: Some(tile.ok_or_else(missing)?), ..self })
-    }
-
-    /// How many columns right of the diagonal are visible; negative: all.
-    pub(super) fn columns_right(&self) -> i64 {
-        if self.is_causal { 0 } else { self.window_right }
-    }
-
-    /// Whether the query dimension counts for what a row sees.
-    pub(super) fn has_diagonal(&self) -> bool {
-        self.window_left >= 0 || self.columns_right() >= 0
     }
 }
 

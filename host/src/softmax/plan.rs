@@ -7,10 +7,13 @@ use super::{
     launch::{Entry, Launch},
     options::ScaledMaskedSoftmax,
     rows::{self, MAX_ROWS, OPERANDS, Operand, RowDimension, Slice},
-    tile_choice::{Candidate, Choice, Wish, choose, dtype_index},
+    tile_choice::{Candidate, dtype_index},
     tuning::{self, TunedMask},
 };
-use crate::{Device, DeviceKind, Error, LaunchConfig, RawTensor, Result};
+use crate::{
+    Device, DeviceKind, Error, Explanation, RawTensor, Result,
+    choice::{Choice, Wish, choose},
+};
 use kernels::{
     softmax::{
         entries::{BACKWARD_VARIANTS, FORWARD_VARIANTS},
@@ -18,10 +21,7 @@ use kernels::{
     },
     tiles::Residence,
 };
-use std::{
-    fmt,
-    ptr::{null, null_mut},
-};
+use std::ptr::{null, null_mut};
 
 /// All that a plan depends on: options, shapes, strides, alignments, the device.
 /// Tensors stand here with the low bits of their pointer only.
@@ -38,44 +38,6 @@ pub(super) struct Plan {
     pub entry: Entry,
     pub launches: Vec<Launch>,
     pub explanation: Explanation,
-}
-
-/// Which variant runs a problem, how, and why not the others.
-#[derive(Debug, Clone)]
-pub struct Explanation {
-    /// The entry that is launched.
-    pub kernel: &'static str,
-    /// Its tile's name.
-    pub tile: &'static str,
-    /// Why the tile is as it is.
-    pub reason: &'static str,
-    /// Whether the file that `FUSED_ATTENTION_TUNING` names prefers it.
-    pub is_tuned: bool,
-    /// Each launch: one, unless there are more rows than a launch takes.
-    pub launches: Vec<LaunchConfig>,
-    /// The tiles before it in the table, and why they were passed over.
-    pub passed_over: Vec<(&'static str, String)>,
-}
-
-impl fmt::Display for Explanation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: tile {} ({})", self.kernel, self.tile, self.reason)?;
-        if let Some(LaunchConfig { grid, block, cluster, shared_bytes }) = self.launches.first() {
-            write!(f, "; grid {grid}, block {block}, cluster {cluster}, ")?;
-            write!(f, "{shared_bytes} bytes of shared memory")?;
-        }
-        if self.is_tuned {
-            f.write_str("; preferred by the tuning file")?;
-        }
-        if self.launches.len() != 1 {
-            write!(f, "; {} launches", self.launches.len())?;
-        }
-        for alike in self.passed_over.chunk_by(|(_, a), (_, b)| a == b) {
-            let tiles: Vec<_> = alike.iter().map(|(tile, _)| *tile).collect();
-            write!(f, "; not {}: {}", tiles.join(", "), alike[0].1)?;
-        }
-        Ok(())
-    }
 }
 
 /// Checks the forms of all tensors and finds the launches.
@@ -105,18 +67,16 @@ pub(super) fn make(key: &PlanKey, device: &Device) -> Result<Plan> {
             .find_map(|tile| choose(Some(Wish::Tuning(tile))).ok()),
     };
     let is_tuned = tuned.is_some();
-    let Choice { candidate, cut, passed_over } =
-        tuned.map_or_else(|| choose(options.tile.map(Wish::Options)), Ok).map_err(|tried| {
-            let tried: Vec<_> = tried.iter().map(|(tile, why)| format!("{tile}: {why}")).collect();
-            Error::NoEligibleTile { operation: operation.name(), tried: tried.join("; ") }
-        })?;
+    let Choice { candidate, cut, passed_over } = tuned
+        .map_or_else(|| choose(options.tile.map(Wish::Options)), Ok)
+        .map_err(|tried| tried.into_error(operation.name()))?;
     let Candidate { tile, entry } = candidate;
     // A diagonal wants the query dimension first.
-    let ordered = match options.has_diagonal() {
+    let ordered = match options.range.has_diagonal() {
         true => dimensions,
         false => rows::neighbours_share_masks(dimensions),
     };
-    let merged = rows::merge(&ordered, options.has_diagonal());
+    let merged = rows::merge(&ordered, options.range.has_diagonal());
     // Rows without columns have nothing but their lse.
     let is_empty = demand.rows == 0 || demand.columns == 0 && call.lse.is_none();
     let slices = if is_empty { Vec::new() } else { rows::slices(&merged, MAX_ROWS) };
@@ -185,8 +145,8 @@ fn row_dimensions(call: &Call, masks: &Masks) -> Vec<RowDimension> {
         let mut strides = [0; OPERANDS];
         strides[Operand::Source as usize] = call.source.strides[dim];
         strides[Operand::Output as usize] = call.output.strides[dim];
-        strides[Operand::Bytes as usize] = stride(&masks.bytes, dim);
-        strides[Operand::Additive as usize] = stride(&masks.additive, dim);
+        strides[Operand::Bytes as usize] = stride(&masks.elements.bytes, dim);
+        strides[Operand::Additive as usize] = stride(&masks.elements.additive, dim);
         strides[Operand::Lengths as usize] = stride(&masks.lengths, dim);
         strides[Operand::BankIndex as usize] = stride(&masks.bank_index, dim);
         strides[Operand::Gradient as usize] = stride(&call.gradient, dim);
@@ -210,13 +170,13 @@ fn template(key: &PlanKey, masks: &Masks, dimensions: &[RowDimension], cut: Cut)
         additive: null(),
         lengths: null(),
         bank_index: null(),
-        bank_size: masks.bank_size,
+        bank_size: masks.elements.bank_size,
         flags: masks.flags,
-        bytes_bank: masks.bytes_bank,
-        additive_bank: masks.additive_bank,
+        bytes_bank: masks.elements.bytes_bank,
+        additive_bank: masks.elements.additive_bank,
         columns: shape.last().copied().unwrap_or(0) as u64,
-        window_left: key.options.window_left,
-        window_right: key.options.columns_right(),
+        window_left: key.options.range.left,
+        window_right: key.options.range.right(),
         queries: queries as u64,
         first_query: 0,
         rows: 0,

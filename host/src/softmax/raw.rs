@@ -2,11 +2,10 @@
 
 use super::{
     call::Call,
-    mask::RawMask,
     options::ScaledMaskedSoftmax,
-    plan::{self, Explanation, Plan, PlanKey},
+    plan::{self, Plan, PlanKey},
 };
-use crate::{PlanCache, RawTensor, Result, Stream, debug};
+use crate::{Explanation, PlanCache, RawMask, RawTensor, Result, Stream, debug};
 use std::sync::{Arc, LazyLock};
 
 /// The tensors of a forward call, as pointers.

@@ -1,12 +1,10 @@
 //! The calls on tensors.
 
 use super::{
-    mask::Mask,
     options::ScaledMaskedSoftmax,
-    plan::Explanation,
     raw::{RawBackward, RawForward, RawSaved},
 };
-use crate::{Element, RawTensor, Result, Stream, Tensor};
+use crate::{Element, Explanation, Mask, RawTensor, Result, Stream, Tensor};
 use half::{bf16, f16};
 
 /// An element type that a softmax computes on.

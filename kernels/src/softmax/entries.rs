@@ -116,6 +116,10 @@ macro_rules! body {
     (forward SharedMemory $E:ident $K:ident $T:ident $vectors:tt $aligned:tt $problem:ident) => {
         forward_staged::<$E, $K, $T, $vectors, $aligned>(&$problem)
     };
+    // An additive mask beside f64 leaves registers for two vectors: slots are half as large.
+    (forward Ring f64 Additive $T:ident $vectors:tt $aligned:tt $problem:ident) => {
+        forward_ring::<f64, Additive, 2, $aligned>(&$problem)
+    };
     (forward Ring $E:ident $K:ident Cluster $vectors:tt $aligned:tt $problem:ident) => {
         forward_ring::<$E, $K, $vectors, $aligned>(&$problem)
     };

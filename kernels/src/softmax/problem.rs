@@ -27,6 +27,12 @@ impl Divisor {
         Divisor { value, multiplier, shift }
     }
 
+    /// The divisor.
+    #[inline(always)]
+    pub const fn value(self) -> u32 {
+        self.value
+    }
+
     /// Quotient and remainder of `n`.
     #[inline(always)]
     pub const fn divide(self, n: u32) -> (u32, u32) {

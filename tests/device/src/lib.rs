@@ -18,7 +18,9 @@ pub mod cluster;
 pub mod convert;
 pub mod copy;
 pub mod math;
+pub mod matrix;
 pub mod memory;
+pub mod random;
 pub mod warp;
 
 #[cfg(target_arch = "nvptx64")]

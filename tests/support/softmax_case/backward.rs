@@ -1,9 +1,6 @@
 //! Softmax backward problems: a forward, and the gradient of what it gives.
 
-use super::{
-    SoftmaxCase, Values,
-    data::{self, Data},
-};
+use super::{SoftmaxCase, Values, data::Data, masks::draw};
 use crate::{
     placement::{Placed, Placement},
     random::Random,
@@ -81,7 +78,7 @@ impl BackwardCase {
         };
         let mut random = Random::new(!case.seed);
         let mut dp: Vec<T> =
-            p.iter().map(|_| T::from_f64(data::draw(&mut random, self.dp_values))).collect();
+            p.iter().map(|_| T::from_f64(draw(&mut random, self.dp_values))).collect();
         if !self.dp_edits.is_empty() {
             let x: Vec<f64> = forward.x.iter().map(|x| x.to_f64()).collect();
             let (rows, columns) = case.matrix();

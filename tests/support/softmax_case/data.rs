@@ -1,6 +1,6 @@
 //! The numbers of a softmax problem, and what is right for them.
 
-use super::{SoftmaxCase, Values};
+use super::{Bank, SoftmaxCase, masks::draw};
 use crate::random::Random;
 use fused_attention::{
     Accumulate, Dtype, Per, Polarity,
@@ -30,29 +30,10 @@ impl<T: Accumulate> Data<T> {
         for &(i, value) in &case.edits {
             x[i] = T::from_f64(value);
         }
-        let bytes = case.bytes.as_ref().map(|mask| {
-            let shape = case.banked(&mask.shape);
-            hide(&mut random, &shape, mask.hidden_rows, mask.hidden)
-                .into_iter()
-                .map(|hidden| {
-                    let set = hidden == (mask.polarity == Polarity::Exclude);
-                    if set { [1, 2, 128, 255][random.below(4)] } else { 0 }
-                })
-                .collect()
-        });
-        let additive = case.additive.as_ref().map(|mask| {
-            let round = |x: f64| {
-                if mask.is_f32(T::DTYPE) { f64::from(x as f32) } else { T::from_f64(x).to_f64() }
-            };
-            let shape = case.banked(&mask.shape);
-            hide(&mut random, &shape, mask.hidden_rows, mask.hidden)
-                .into_iter()
-                .map(|hidden| match hidden {
-                    true => f64::NEG_INFINITY,
-                    false => round(draw(&mut random, mask.values)),
-                })
-                .collect()
-        });
+        let bytes = case.bytes.as_ref();
+        let bytes = bytes.map(|mask| mask.draw(&mut random, &case.banked(&mask.shape)));
+        let additive = case.additive.as_ref();
+        let additive = additive.map(|mask| mask.draw::<T>(&mut random, &case.banked(&mask.shape)));
         let columns = case.matrix().1;
         let lengths = case.lengths.as_ref().map(|lengths| {
             let shape = match (lengths.per, &lengths.shape) {
@@ -109,14 +90,18 @@ impl<T: Accumulate> Data<T> {
     ) -> R {
         let (rows, columns) = case.matrix();
         let at = |matrix: usize, i: usize, j: usize| (matrix * rows + i) * columns + j;
+        let bank = case.bank.as_ref().zip(self.bank_index.as_deref());
         let added: Option<Vec<f64>> =
             case.additive.as_ref().zip(self.additive.as_ref()).map(|(mask, values)| {
-                self.indices(case, &mask.shape).into_iter().map(|i| values[i]).collect()
+                mask_indices(&mask.shape, &case.shape, bank)
+                    .into_iter()
+                    .map(|i| values[i])
+                    .collect()
             });
         let hidden: Option<Vec<bool>> =
             case.bytes.as_ref().zip(self.bytes.as_ref()).map(|(mask, bytes)| {
                 let hides = |i: usize| (bytes[i] != 0) == (mask.polarity == Polarity::Exclude);
-                self.indices(case, &mask.shape).into_iter().map(hides).collect()
+                mask_indices(&mask.shape, &case.shape, bank).into_iter().map(hides).collect()
             });
         let lengths: Option<Vec<usize>> = self.lengths.as_ref().map(|(values, shape)| {
             let row_shape = &case.shape[..case.shape.len() - 1];
@@ -150,53 +135,30 @@ impl<T: Accumulate> Data<T> {
         }
         f(problem)
     }
-
-    /// For each element of x, the index of its element in a mask of this shape.
-    fn indices(&self, case: &SoftmaxCase, shape: &[usize]) -> Vec<usize> {
-        let mut indices = broadcast(shape, &case.shape);
-        if let (Some(bank), Some(index)) = (&case.bank, &self.bank_index) {
-            let size: usize = shape.iter().product();
-            let per_batch = (indices.len() / case.batch().max(1)).max(1);
-            for (i, element) in indices.iter_mut().enumerate() {
-                // What a row outside of the bank adds does not matter.
-                let index = index[i / per_batch].clamp(0, bank.size as i32 - 1);
-                *element += index as usize * size;
-            }
-        }
-        indices
-    }
 }
 
-pub(super) fn draw(random: &mut Random, values: Values) -> f64 {
-    match values {
-        Values::Normal => random.normal(),
-        Values::Scaled(factor) => random.normal() * factor,
-        Values::Between(low, high) => low + (high - low) * random.uniform(),
-        Values::Either(a, b) => {
-            if random.chance(0.5) {
-                a
-            } else {
-                b
-            }
+/// For each element of a tensor of shape `to`, the index of its element in a mask of shape `from`, or
+/// in the bank of such masks that it comes from.
+pub(crate) fn mask_indices(
+    from: &[usize],
+    to: &[usize],
+    bank: Option<(&Bank, &[i32])>,
+) -> Vec<usize> {
+    let mut indices = broadcast(from, to);
+    if let Some((bank, index)) = bank {
+        let size: usize = from.iter().product();
+        let per_batch = (indices.len() / index.len().max(1)).max(1);
+        for (i, element) in indices.iter_mut().enumerate() {
+            // What a row outside of the bank adds does not matter.
+            let index = index[i / per_batch].clamp(0, bank.size as i32 - 1);
+            *element += index as usize * size;
         }
-        Values::Constant(value) => value,
     }
-}
-
-/// Which elements of a mask are hidden, some rows as a whole.
-fn hide(random: &mut Random, shape: &[usize], of_rows: f64, of_elements: f64) -> Vec<bool> {
-    let columns = shape.last().copied().unwrap_or(1);
-    let rows: usize = shape.iter().rev().skip(1).product();
-    let mut hidden = Vec::with_capacity(rows * columns);
-    for _ in 0..rows {
-        let whole = random.chance(of_rows);
-        hidden.extend((0..columns).map(|_| whole || random.chance(of_elements)));
-    }
-    hidden
+    indices
 }
 
 /// For each element of a tensor of shape `to`, the index in one of shape `from` that broadcasts.
-fn broadcast(from: &[usize], to: &[usize]) -> Vec<usize> {
+pub(crate) fn broadcast(from: &[usize], to: &[usize]) -> Vec<usize> {
     let mut strides = vec![0; to.len()];
     let mut stride = 1;
     for (dim, &size) in from.iter().enumerate().rev() {

@@ -1,7 +1,7 @@
 //! What a softmax problem's tensors hold, as data.
 
-use crate::placement::Placement;
-use fused_attention::{Dtype, Per, Polarity};
+use crate::{placement::Placement, random::Random};
+use fused_attention::{Dtype, Element, Per, Polarity};
 
 /// What numbers a tensor holds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -48,6 +48,17 @@ impl ByteMask {
             placement: Placement::default(),
         }
     }
+
+    /// Its bytes, for this shape.
+    pub(crate) fn draw(&self, random: &mut Random, shape: &[usize]) -> Vec<u8> {
+        hide(random, shape, self.hidden_rows, self.hidden)
+            .into_iter()
+            .map(|hidden| {
+                let set = hidden == (self.polarity == Polarity::Exclude);
+                if set { [1, 2, 128, 255][random.below(4)] } else { 0 }
+            })
+            .collect()
+    }
 }
 
 /// An additive mask.
@@ -86,6 +97,20 @@ impl AdditiveMask {
     /// Whether it is f32 where x is not.
     pub fn is_f32(&self, x: Dtype) -> bool {
         self.wide && x != Dtype::F64
+    }
+
+    /// Its numbers for this shape, rounded to its type beside tensors of T.
+    pub(crate) fn draw<T: Element>(&self, random: &mut Random, shape: &[usize]) -> Vec<f64> {
+        let round = |x: f64| {
+            if self.is_f32(T::DTYPE) { f64::from(x as f32) } else { T::from_f64(x).to_f64() }
+        };
+        hide(random, shape, self.hidden_rows, self.hidden)
+            .into_iter()
+            .map(|hidden| match hidden {
+                true => f64::NEG_INFINITY,
+                false => round(draw(random, self.values)),
+            })
+            .collect()
     }
 }
 
@@ -130,4 +155,32 @@ impl Bank {
     pub fn random(size: usize) -> Self {
         Bank { size, index: None, on_device: false }
     }
+}
+
+pub(crate) fn draw(random: &mut Random, values: Values) -> f64 {
+    match values {
+        Values::Normal => random.normal(),
+        Values::Scaled(factor) => random.normal() * factor,
+        Values::Between(low, high) => low + (high - low) * random.uniform(),
+        Values::Either(a, b) => {
+            if random.chance(0.5) {
+                a
+            } else {
+                b
+            }
+        }
+        Values::Constant(value) => value,
+    }
+}
+
+/// Which elements of a mask are hidden, some rows as a whole.
+fn hide(random: &mut Random, shape: &[usize], of_rows: f64, of_elements: f64) -> Vec<bool> {
+    let columns = shape.last().copied().unwrap_or(1);
+    let rows: usize = shape.iter().rev().skip(1).product();
+    let mut hidden = Vec::with_capacity(rows * columns);
+    for _ in 0..rows {
+        let whole = random.chance(of_rows);
+        hidden.extend((0..columns).map(|_| whole || random.chance(of_elements)));
+    }
+    hidden
 }

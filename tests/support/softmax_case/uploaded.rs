@@ -15,22 +15,30 @@ impl<T: Accumulate> Data<T> {
         launch: impl FnOnce(Mask<'_>, Option<&Tensor<T::Accumulator>>) -> Result<R>,
     ) -> Result<R> {
         let scale = device.upload(&[T::Accumulator::from_f64(case.scale)], &[1])?;
+        let bank = case.bank.as_ref().map(|bank| bank.size);
         let mut bytes = None;
         if let (Some(mask), Some(values)) = (&case.bytes, &self.bytes) {
-            let tensor = place(case, device, mask.placement, values, &mask.shape, 0xa5)?;
-            bytes = Some((expand(case, mask.expanded, tensor)?, mask.polarity));
+            let tensor = place(device, mask.placement, values, &case.banked(&mask.shape), 0xa5)?;
+            bytes = Some((
+                if mask.expanded { expand(tensor, bank, &case.shape)? } else { tensor },
+                mask.polarity,
+            ));
         }
         let (mut additive, mut wide_additive) = (None, None);
         if let (Some(mask), Some(values)) = (&case.additive, &self.additive) {
             if mask.is_f32(T::DTYPE) {
                 let values: Vec<f32> = values.iter().map(|&v| v as f32).collect();
-                let tensor = place(case, device, mask.placement, &values, &mask.shape, f32::NAN)?;
-                wide_additive = Some(expand(case, mask.expanded, tensor)?);
+                let tensor =
+                    place(device, mask.placement, &values, &case.banked(&mask.shape), f32::NAN)?;
+                wide_additive =
+                    Some(if mask.expanded { expand(tensor, bank, &case.shape)? } else { tensor });
             } else {
                 let values: Vec<T> = values.iter().map(|&v| T::from_f64(v)).collect();
                 let nan = T::from_f64(f64::NAN);
-                let tensor = place(case, device, mask.placement, &values, &mask.shape, nan)?;
-                additive = Some(expand(case, mask.expanded, tensor)?);
+                let tensor =
+                    place(device, mask.placement, &values, &case.banked(&mask.shape), nan)?;
+                additive =
+                    Some(if mask.expanded { expand(tensor, bank, &case.shape)? } else { tensor });
             }
         }
         let lengths = match (&case.lengths, &self.lengths) {
@@ -71,24 +79,25 @@ impl<T: Accumulate> Data<T> {
     }
 }
 
-fn place<M: Scalar>(
-    case: &SoftmaxCase,
+/// A mask with these elements, the rest of whose memory holds `gap`.
+pub(crate) fn place<M: Scalar>(
     device: &Device,
     placement: Placement,
     values: &[M],
     shape: &[usize],
     gap: M,
 ) -> Result<Tensor<M>> {
-    Ok(Placed::new(device, placement, values, &case.banked(shape), gap)?.tensor)
+    Ok(Placed::new(device, placement, values, shape, gap)?.tensor)
 }
 
-/// The mask repeated to x's shape, beside the bank's dimension.
-fn expand<M: Scalar>(case: &SoftmaxCase, expanded: bool, mask: Tensor<M>) -> Result<Tensor<M>> {
-    if !expanded {
-        return Ok(mask);
-    }
-    let banks = usize::from(case.bank.is_some());
+/// The mask repeated to this shape, beside the dimension of its bank of so many masks.
+pub(crate) fn expand<M: Scalar>(
+    mask: Tensor<M>,
+    bank: Option<usize>,
+    shape: &[usize],
+) -> Result<Tensor<M>> {
+    let Some(size) = bank else { return mask.expand(shape) };
     // Dimensions in front of the mask's own are the library's to add where there is a bank.
-    let missing = if banks == 1 { case.shape.len() + 1 - mask.rank() } else { 0 };
-    mask.expand(&case.banked(&case.shape[missing..]))
+    let missing = shape.len() + 1 - mask.rank();
+    mask.expand(&[&[size], &shape[missing..]].concat())
 }

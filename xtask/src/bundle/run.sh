@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs what is in this folder on a machine with an NVIDIA GPU and its driver. Nothing else is
-# needed but tar with xz, or else Python; compute-sanitizer for `sanitize`, and PyTorch for `peers`.
+# needed but tar with xz, or else Python; compute-sanitizer for `sanitize`, and PyTorch for `peers` and
+# `attention-peers`.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -13,6 +14,7 @@ usage: run.sh [test [ARGUMENTS..]]           the tests; fails if there is no GPU
        run.sh example NAME [ARGUMENTS..]     an example
        run.sh peers [ARGUMENTS..]            softmax by this library and by others, in Python:
                                              --help tells the arguments
+       run.sh attention-peers [ARGUMENTS..]  attention, likewise
        run.sh list                           what is here
 ARGUMENTS of tests are libtest's: a filter, --skip FILTER, --nocapture, ..
 PYTHON names the Python that has PyTorch, if it is not python3.
@@ -70,6 +72,9 @@ example)
     ;;
 peers)
     exec "${PYTHON:-python3}" "$here/python/peers.py" "$@"
+    ;;
+attention-peers)
+    exec "${PYTHON:-python3}" "$here/python/attention_peers.py" "$@"
     ;;
 list)
     cd "$here"

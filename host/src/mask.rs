@@ -75,21 +75,15 @@ impl<'a> Mask<'a> {
 
     /// As pointers, once everything that the host knows of has been checked: devices, and the
     /// values of lengths and indices for rows of `columns`.
-    pub(super) fn to_raw(self, device: &Device, columns: usize) -> Result<RawMask> {
+    pub(crate) fn to_raw(self, device: &Device, columns: usize) -> Result<RawMask> {
         if let Some((placed, _)) = self.bytes {
             device.check_same("mask", placed.device)?;
         }
         if let Some(placed) = self.additive {
             device.check_same("additive mask", placed.device)?;
         }
-        if let Some(lengths) = self.lengths {
-            device.check_same("lengths", lengths.tensor.device())?;
-            lengths.values.check(0..=columns as i64, |index, length| Error::LengthBeyondRow {
-                index,
-                length,
-                row: columns,
-            })?;
-        }
+        let lengths = self.lengths.map(|lengths| lengths.to_raw(device, "lengths", columns));
+        let lengths = lengths.transpose()?;
         if let Some(bank) = self.bank {
             device.check_same("bank index", bank.tensor.device())?;
             let sizes = self.bytes.map(|(placed, _)| placed.raw).into_iter();
@@ -103,7 +97,7 @@ impl<'a> Mask<'a> {
         Ok(RawMask {
             bytes: self.bytes.map(|(placed, polarity)| (placed.raw, polarity)),
             additive: self.additive.map(|placed| placed.raw),
-            lengths: self.lengths.map(|lengths| (RawTensor::from(&lengths.tensor), lengths.per)),
+            lengths,
             bank_index: self.bank.map(|bank| RawTensor::from(&bank.tensor)),
         })
     }
@@ -164,6 +158,22 @@ impl RowLengths {
     /// as 0, values beyond the row as the row's length.
     pub fn on_device(tensor: Tensor<i32>, per: Per) -> Self {
         RowLengths { tensor, per, values: Extremes::default() }
+    }
+
+    /// As a pointer, once the values that the host knows have been checked for rows of `columns`.
+    pub(crate) fn to_raw(
+        &self,
+        device: &Device,
+        tensor: &'static str,
+        columns: usize,
+    ) -> Result<(RawTensor, Per)> {
+        device.check_same(tensor, self.tensor.device())?;
+        self.values.check(0..=columns as i64, |index, length| Error::LengthBeyondRow {
+            index,
+            length,
+            row: columns,
+        })?;
+        Ok(((&self.tensor).into(), self.per))
     }
 }
 

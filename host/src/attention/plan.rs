@@ -1,0 +1,199 @@
+//! From options and the forms of tensors to a launch; what only depends on those is done once.
+
+use super::{
+    forms::{Forms, OutputTypes, Sizes, check_count, strides},
+    launch::Launch,
+    options::Attention,
+    raw::RawAttention,
+    tile_choice::{Cut, Demand, Features, candidates},
+};
+use crate::{
+    Causal, Error, Explanation, Result,
+    choice::{Choice, Wish, choose},
+};
+use kernels::{
+    attention::{
+        problem::{AttentionForward, MAX_SEQUENCE, Strides, flags},
+        schedule::Schedule,
+    },
+    softmax::problem::Divisor,
+};
+use std::ptr::{null, null_mut};
+
+/// The operation's name in errors.
+pub(super) const OPERATION: &str = "attention forward";
+
+/// All that a plan depends on: options, shapes, strides, alignments, the device's architecture and
+/// shared memory.
+/// Tensors stand here with the low bits of their pointer only.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct PlanKey {
+    pub options: Attention,
+    pub capability: (u32, u32),
+    pub shared_bytes: u32,
+    pub call: RawAttention,
+}
+
+/// How a problem is launched.
+pub(super) struct Plan {
+    pub launch: Launch,
+    pub workspace_bytes: usize,
+    pub explanation: Explanation,
+}
+
+/// What explanations call the faster entries of a tile.
+const PLAIN: &str = "its plain entry";
+
+/// Blocks of one launch, at most.
+const MAX_BLOCKS: u64 = (1 << 31) - 1;
+
+/// K and V of the heads that are worked on at the same time should stay in the L2 cache, which has
+/// this many bytes at least where it matters.
+const CACHED_BYTES: usize = 16 << 20;
+
+/// Checks the forms of all tensors and finds the launch.
+pub(super) fn make(key: &PlanKey) -> Result<Plan> {
+    let PlanKey { options, capability, shared_bytes, call } = key;
+    let forms = Forms::of(call, OutputTypes::of(call.q.dtype))?;
+    let template = template(options, call, &forms)?;
+    let drops = template.dropped != 0;
+    let (capability, shared_bytes) = (*capability, *shared_bytes);
+    let Forms { dtype, sizes, .. } = forms;
+    let demand = Demand { dtype, sizes, drops, capability, shared_bytes };
+    let (features, not_plain) = features(&template, call, &forms);
+    let wish = options.tile.map(Wish::Options);
+    let Choice { candidate, cut, mut passed_over } =
+        choose(candidates(dtype, features), wish, &demand)
+            .map_err(|tried| tried.into_error(OPERATION))?;
+    let (tile, (kernel, cut)) = (candidate.tile, cut);
+    let (problem, blocks) = with_cut(template, &forms, cut)?;
+    let config = Cut::config(blocks, tile);
+    passed_over.extend(not_plain.map(|reason| (PLAIN, reason.to_owned())));
+    let explanation = Explanation {
+        kernel: kernel.name(),
+        tile: tile.name,
+        reason: tile.reason,
+        is_tuned: false,
+        launches: if blocks == 0 { Vec::new() } else { vec![config] },
+        passed_over,
+    };
+    let launch = Launch { kernel, config, problem };
+    Ok(Plan { launch, workspace_bytes: 0, explanation })
+}
+
+/// What a kernel must be able to do; and if that is everything, why.
+fn features(
+    problem: &AttentionForward,
+    call: &RawAttention,
+    forms: &Forms,
+) -> (Features, Option<&'static str>) {
+    let reasons = [
+        (!forms.aligned, "not all rows of q, k, v and o are on 16-byte boundaries"),
+        (call.mask.bytes.is_some(), "there is a boolean mask"),
+        (call.mask.additive.is_some(), "there is a bias"),
+        (call.slopes.is_some(), "there are slopes of ALiBi"),
+        (problem.softcap != 0.0, "there is a softcap"),
+        (problem.dropped != 0, "there is dropout"),
+    ];
+    let reason = reasons.iter().find(|(given, _)| *given).map(|&(_, reason)| reason);
+    (if reason.is_some() { Features::All } else { Features::Plain }, reason)
+}
+
+/// The kernel's problem without pointers, and before it is cut.
+pub(super) fn template(
+    options: &Attention,
+    call: &RawAttention,
+    forms: &Forms,
+) -> Result<AttentionForward> {
+    let Sizes { heads, kv_heads, queries, keys, head_dim, value_dim, .. } = forms.sizes;
+    let masks = &forms.masks;
+    let dropped = options.checked_dropped()?;
+    if dropped != 0 && call.dropout_seed.is_none() {
+        return Err(Error::MissingDropoutSeed { dropped });
+    }
+    check_count("query heads", heads as u64, i32::MAX as u64)?;
+    let set = |condition: bool, flag: u32| if condition { flag } else { 0 };
+    let window = |keys: i64| keys.min(MAX_SEQUENCE.into()) as i32;
+    let slopes = forms.slopes.map_or([0; 2], |raw| [raw.strides[0], raw.strides[1]]);
+    let score_strides =
+        |raw: &Option<_>| raw.as_ref().map_or(Strides::default(), |raw| strides(raw, false));
+    Ok(AttentionForward {
+        q: null(),
+        k: null(),
+        v: null(),
+        o: null_mut(),
+        lse: null_mut(),
+        q_strides: strides(&call.q, false),
+        k_strides: strides(&call.k, false),
+        v_strides: strides(&call.v, false),
+        o_strides: strides(&call.o, false),
+        lse_strides: call.lse.map_or(Strides::default(), |lse| strides(&lse, true)),
+        q_offsets: null(),
+        k_offsets: null(),
+        q_lengths: null(),
+        k_lengths: null(),
+        mask: null(),
+        mask_strides: score_strides(&masks.bytes),
+        mask_bank: masks.bytes_bank,
+        bias: null(),
+        bias_strides: score_strides(&masks.additive),
+        bias_bank: masks.additive_bank,
+        bank_index: null(),
+        bank_index_stride: call.mask.bank_index.map_or(0, |raw| raw.strides[0]),
+        slopes: null(),
+        slopes_batch: slopes[0],
+        slopes_head: slopes[1],
+        seed_pointer: null(),
+        offset_pointer: null(),
+        seed: 0,
+        offset: 0,
+        dropped,
+        scale_pointer: null(),
+        scale: options.scale_for(head_dim),
+        softcap: options.checked_softcap()?,
+        bank_size: masks.bank_size,
+        flags: set(masks.keep, flags::KEEP)
+            | set(masks.bytes_broadcast, flags::MASK_BROADCAST)
+            | set(masks.additive_f32, flags::BIAS_F32)
+            | set(masks.additive_broadcast, flags::BIAS_BROADCAST)
+            | set(options.range.diagonal == Causal::TopLeft, flags::TOP_LEFT)
+            | set(!forms.aligned, flags::UNALIGNED),
+        window_left: window(options.range.left),
+        window_right: window(options.range.right()),
+        queries: queries as u32,
+        keys: keys as u32,
+        head_dim: head_dim as u32,
+        value_dim: value_dim as u32,
+        heads: heads as u32,
+        heads_per_kv: Divisor::new((heads / kv_heads.max(1)) as u32),
+        packed_heads: Divisor::new(1),
+        schedule: Schedule::new(1, 1, 1, 1, false),
+    })
+}
+
+/// The problem as it is cut, and how many blocks that makes.
+pub(super) fn with_cut(
+    problem: AttentionForward,
+    forms: &Forms,
+    cut: Cut,
+) -> Result<(AttentionForward, u64)> {
+    let Sizes { batch, heads, kv_heads, keys, head_dim, value_dim, .. } = forms.sizes;
+    let Cut { packed_heads, groups, tiles } = cut;
+    let blocks = cut.blocks(batch);
+    check_count("tiles of queries", blocks, MAX_BLOCKS)?;
+    if blocks == 0 {
+        return Ok((problem, 0));
+    }
+    // Row groups of the K/V heads whose K and V the cache holds.
+    let head_bytes = keys * (head_dim + value_dim) * forms.dtype.size();
+    let cached_heads = (CACHED_BYTES / head_bytes.max(1)).max(1);
+    let groups_of_head = (heads / kv_heads) / packed_heads;
+    let set = cached_heads.saturating_mul(groups_of_head).min(batch * groups);
+    // The last tiles see most keys.
+    let last_first = problem.window_right >= 0 && problem.window_left < 0;
+    let schedule = Schedule::new(batch as u32, groups as u32, tiles as u32, set as u32, last_first);
+    Ok((
+        AttentionForward { packed_heads: Divisor::new(packed_heads as u32), schedule, ..problem },
+        blocks,
+    ))
+}

@@ -1,0 +1,139 @@
+//! A row of the table of tiles as a candidate for a problem.
+
+use super::forms::Sizes;
+use crate::{
+    Dtype, Kernel, LaunchConfig,
+    choice::{self, runs_on},
+};
+use kernels::{
+    attention::{entries::ATTENTION_FORWARD_VARIANTS, problem::AttentionForward},
+    tiles::{AttentionPreference, AttentionTile},
+};
+
+/// An entry.
+type Entry = &'static Kernel<(AttentionForward,)>;
+
+/// A row of the table, and the entry of it that a problem would take, if it has one.
+#[derive(Clone, Copy)]
+pub(super) struct Candidate {
+    pub tile: &'static AttentionTile,
+    entry: Option<Entry>,
+}
+
+/// What an entry can do beside lengths, packed sequences, causal masks, windows and shared heads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Features {
+    /// Nothing.
+    Plain,
+    /// Everything: boolean masks, biases, ALiBi, softcap, dropout, rows off the 16-byte grid.
+    All,
+}
+
+/// What the choice of a tile depends on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Demand {
+    pub dtype: Dtype,
+    pub sizes: Sizes,
+    /// Whether probabilities are dropped.
+    pub drops: bool,
+    /// Compute capability, major and minor.
+    pub capability: (u32, u32),
+    /// Shared memory that a block can have.
+    pub shared_bytes: u32,
+}
+
+/// How a problem is cut.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cut {
+    /// Query heads that share a tile.
+    pub packed_heads: usize,
+    /// Row groups of a batch entry.
+    pub groups: usize,
+    /// Tiles of a row group.
+    pub tiles: usize,
+}
+
+/// The table's rows with the entries for an element type and features.
+pub(super) fn candidates(dtype: Dtype, features: Features) -> impl Iterator<Item = Candidate> {
+    let of_dtype = [Dtype::F16, Dtype::Bf16, Dtype::F32].iter().position(|&known| known == dtype);
+    ATTENTION_FORWARD_VARIANTS.iter().map(move |variant| {
+        let of_dtype = of_dtype.and_then(|dtype| variant.kernels[dtype]);
+        Candidate { tile: &variant.tile, entry: of_dtype.map(|kernels| kernels[features as usize]) }
+    })
+}
+
+impl choice::Candidate for Candidate {
+    type Demand = Demand;
+    type Cut = (Entry, Cut);
+
+    fn tile(&self) -> &'static str {
+        self.tile.name
+    }
+
+    fn cut(&self, demand: &Demand) -> Result<(Entry, Cut), String> {
+        let Some(entry) = self.entry else {
+            return Err(format!("has no kernel for {}", demand.dtype));
+        };
+        runs_on(entry.arch(), demand.capability)?;
+        let (needed, most) = (self.tile.shared_bytes, demand.shared_bytes);
+        if needed > most {
+            return Err(format!("needs {needed} bytes of shared memory a block, of {most}"));
+        }
+        let Sizes { head_dim, value_dim, .. } = demand.sizes;
+        let AttentionTile { head_dim: widest, value_dim: widest_value, .. } = *self.tile;
+        if head_dim > widest as usize || value_dim > widest_value as usize {
+            return Err(format!(
+                "holds head dimensions of up to {widest} and {widest_value}, not {head_dim} and \
+                 {value_dim}"
+            ));
+        }
+        Ok((entry, cut(demand, self.tile.rows as usize)))
+    }
+
+    fn preferred(&self, demand: &Demand) -> Result<(), String> {
+        match self.tile.preference {
+            AttentionPreference::Always => Ok(()),
+            AttentionPreference::RowsUpTo(most) => {
+                let Sizes { queries, heads, kv_heads, .. } = demand.sizes;
+                let rows = queries * (heads / kv_heads.max(1));
+                if rows <= most as usize {
+                    return Ok(());
+                }
+                Err(format!("eligible, but preferred only for up to {most} rows, not {rows}"))
+            }
+        }
+    }
+}
+
+/// Cuts a problem into tiles of so many rows: of one query head, or of all those that share a K/V
+/// head, whichever leaves fewer rows of the tiles empty.
+fn cut(demand: &Demand, tile_rows: usize) -> Cut {
+    let sizes = &demand.sizes;
+    let sharing = sizes.heads / sizes.kv_heads.max(1);
+    let apart = cut_apart(sizes, tile_rows);
+    let tiles = sizes.queries.saturating_mul(sharing).div_ceil(tile_rows);
+    // Rows that share a tile are told apart by a division, which must save a tenth of the tiles. A
+    // patch of dropout's random numbers is of neighbouring queries of one head.
+    if sharing > 1 && !demand.drops && 10 * tiles < 9 * sharing * apart.tiles {
+        return Cut { packed_heads: sharing, groups: sizes.kv_heads, tiles };
+    }
+    apart
+}
+
+/// Cuts a problem into tiles of so many rows, of one query head each.
+pub(super) fn cut_apart(sizes: &Sizes, tile_rows: usize) -> Cut {
+    Cut { packed_heads: 1, groups: sizes.heads, tiles: sizes.queries.div_ceil(tile_rows) }
+}
+
+impl Cut {
+    /// How many blocks a launch of it has.
+    pub fn blocks(self, batch: usize) -> u64 {
+        let blocks = (batch as u64).saturating_mul(self.groups as u64);
+        blocks.saturating_mul(self.tiles as u64)
+    }
+
+    /// The launch of so many blocks.
+    pub fn config(blocks: u64, tile: &AttentionTile) -> LaunchConfig {
+        LaunchConfig::new(blocks as u32, tile.threads).shared_bytes(tile.shared_bytes)
+    }
+}

@@ -1,0 +1,174 @@
+//! The instances of attention: element type x features x tile, from the table in
+//! [`crate::tiles`].
+//!
+//! Entries are named `attention_forward_<element>_<features>_<tile>`; those of the definition in
+//! f64 `attention_naive_<element>_exact` and `attention_naive_<element>_rounded`.
+
+use super::{
+    naive::naive,
+    portable::{
+        cut::Cut,
+        scores::{Full, Plain},
+    },
+    problem::AttentionForward,
+};
+use crate::attention_forward_tiles;
+use cuda_std::kernel;
+use half::{bf16, f16};
+use pastey::paste;
+
+macro_rules! naive_entries {
+    ($($Element:ident)*) => { paste! {$(
+        #[doc = concat!("[`naive`] of ", stringify!($Element), ".")]
+        ///
+        /// # Safety
+        /// That of the body.
+        #[kernel(launch_bounds(128, 1))]
+        pub unsafe fn [<attention_naive_ $Element _exact>](problem: AttentionForward) {
+            naive::<$Element, false>(&problem)
+        }
+
+        #[doc = concat!("[`naive`] of ", stringify!($Element), ", rounded at every step.")]
+        ///
+        /// # Safety
+        /// That of the body.
+        #[kernel(launch_bounds(128, 1))]
+        pub unsafe fn [<attention_naive_ $Element _rounded>](problem: AttentionForward) {
+            naive::<$Element, true>(&problem)
+        }
+    )*}};
+}
+
+naive_entries!(f16 bf16 f32);
+
+macro_rules! forward_entries {
+    ($(($tile:ident, $preference:expr, $Kind:ident, $head_dim:tt, $value_dim:tt,
+        ($fragments:tt, $warps:tt, $depth:tt, $columns:tt, $keys:tt, $full:tt),
+        $threads:tt, $blocks:tt, $arch:tt, $reason:tt))*) => {
+        $(
+            entries_of_kind! {
+                $Kind $tile ($fragments, $warps, $depth, $columns) $keys $full $threads $blocks $arch
+            }
+        )*
+    };
+}
+
+macro_rules! entries_of_kind {
+    (Half $tile:ident $cut:tt $keys:tt $full:tt $($rest:tt)*) => {
+        forward_entry! { f16 plain Plain $tile $cut $keys $($rest)* }
+        forward_entry! { f16 full Full $tile $cut $full $($rest)* }
+        forward_entry! { bf16 plain Plain $tile $cut $keys $($rest)* }
+        forward_entry! { bf16 full Full $tile $cut $full $($rest)* }
+    };
+    (Single $tile:ident $cut:tt $keys:tt $full:tt $($rest:tt)*) => {
+        forward_entry! { f32 plain Plain $tile $cut $keys $($rest)* }
+        forward_entry! { f32 full Full $tile $cut $full $($rest)* }
+    };
+}
+
+macro_rules! forward_entry {
+    ($Element:ident $features:ident $Features:ident $tile:ident ($($cut:tt)*) $keys:tt
+        $threads:tt $blocks:tt $arch:tt) => {
+        paste! {
+            #[doc = concat!(
+                "Attention forward of ", stringify!($Element), ", ", stringify!($features),
+                ", tile ", stringify!($tile), ": [`Cut::forward`]."
+            )]
+            ///
+            /// # Safety
+            /// That of the body.
+            #[kernel(launch_bounds($threads, $blocks), arch = $arch)]
+            pub unsafe fn [<attention_forward_ $Element _ $features _ $tile>](
+                problem: AttentionForward,
+            ) {
+                Cut::<{ size_of::<$Element>() as u32 }, $($cut)*, $keys>::forward::<$Element, $Features>(
+                    &problem,
+                )
+            }
+        }
+    };
+}
+
+attention_forward_tiles!(forward_entries);
+
+cuda_std::host_only! {
+    use crate::tiles::{AttentionPreference, AttentionTile};
+    use cuda_std::host::Kernel;
+
+    /// A row of the forward's table with its entries.
+    pub struct AttentionForwardVariant {
+        /// How the kernel is cut.
+        pub tile: AttentionTile,
+        /// By element type (f16, bf16, f32), where it has that; then plain, or with all features.
+        pub kernels: [Option<[&'static Kernel<(AttentionForward,)>; 2]>; 3],
+    }
+
+    macro_rules! forward_variants {
+        ($(($tile:ident, $preference:expr, $Kind:ident, $head_dim:tt, $value_dim:tt,
+            ($fragments:tt, $warps:tt, $depth:tt, $columns:tt, $keys:tt, $full:tt),
+            $threads:tt, $blocks:tt, $arch:tt, $reason:tt))*) => {
+            /// All of them, in order of preference.
+            pub static ATTENTION_FORWARD_VARIANTS: &[AttentionForwardVariant] = &[$(
+                AttentionForwardVariant {
+                    tile: AttentionTile {
+                        name: stringify!($tile),
+                        preference: {
+                            use AttentionPreference::*;
+                            $preference
+                        },
+                        head_dim: $head_dim,
+                        value_dim: $value_dim,
+                        rows: <cut_of_kind!($Kind $fragments, $warps, $depth, $columns, $keys)>::ROWS,
+                        keys: <cut_of_kind!($Kind $fragments, $warps, $depth, $columns, $keys)>::KEY_COUNT,
+                        threads: $threads,
+                        blocks_per_sm: $blocks,
+                        shared_bytes: <cut_of_kind!($Kind $fragments, $warps, $depth, $columns, $keys)>::SHARED_BYTES,
+                        arch: $arch,
+                        reason: $reason,
+                    },
+                    kernels: kernels_of_kind!($Kind $tile),
+                },
+            )*];
+        };
+    }
+
+    macro_rules! cut_of_kind {
+        (Half $($cut:tt)*) => { Cut<2, $($cut)*> };
+        (Single $($cut:tt)*) => { Cut<4, $($cut)*> };
+    }
+
+    macro_rules! kernels_of_kind {
+        (Half $tile:ident) => {
+            paste! {[
+                Some([
+                    &[<attention_forward_f16_plain_ $tile>],
+                    &[<attention_forward_f16_full_ $tile>],
+                ]),
+                Some([
+                    &[<attention_forward_bf16_plain_ $tile>],
+                    &[<attention_forward_bf16_full_ $tile>],
+                ]),
+                None,
+            ]}
+        };
+        (Single $tile:ident) => {
+            paste! {[
+                None,
+                None,
+                Some([
+                    &[<attention_forward_f32_plain_ $tile>],
+                    &[<attention_forward_f32_full_ $tile>],
+                ]),
+            ]}
+        };
+    }
+
+    attention_forward_tiles!(forward_variants);
+
+    /// The definition in f64, by element type (f16, bf16, f32); then exact, or rounded at every step.
+    pub static NAIVE: [[&Kernel<(AttentionForward,)>; 2]; 3] = [
+        [&attention_naive_f16_exact, &attention_naive_f16_rounded],
+        [&attention_naive_bf16_exact, &attention_naive_bf16_rounded],
+        [&attention_naive_f32_exact, &attention_naive_f32_rounded],
+    ];
+}

@@ -1,0 +1,366 @@
+//! Flash attention forward by `mma.sync` and `cp.async`.
+//!
+//! `o = softmax(q k^T) v` row by row, blocks of keys one after the other: neither scores nor
+//! probabilities ever leave the registers.
+//!
+//! - Shapes: q and o are rows of queries, k and v rows of keys, at free strides; head dimensions are
+//!   padded to the tile's in shared memory.
+//! - Tiling: a block takes a tile of rows of one head, each warp 16 or 32 of them, and walks over
+//!   the blocks of keys that these rows see, from the last to the first. Whatever hides keys is
+//!   looked at only in blocks where it does.
+//! - Registers: a warp of 32 rows and 128 columns holds its output in 128, a block of 64 scores in
+//!   64 registers; the probabilities take the scores' place, as fragments of the second product.
+//! - Shared memory: the rows of q, and two stages of k and v; swizzled, so that neither copies nor
+//!   `ldmatrix` meet bank conflicts.
+//! - Roofline: the tensor cores, by `mma.sync`. A warp reads each key's k and v from shared memory
+//!   for all of its rows: with 16 rows that takes longer than the products, with 32 it does not.
+
+use super::{
+    cut::{Cut, STAGES},
+    facts::{Facts, Span},
+    load::{KeyRows, copy_queries},
+    operand::Operand,
+    rows::Rows,
+    scores::{Features, WarpRows, scaling},
+    store::{Results, RowPlaces, store_rows},
+};
+use crate::attention::{
+    dropout::Dropout,
+    mask::bank_index,
+    online_softmax::{Fragment, OnlineSoftmax},
+    problem::{AttentionForward, Strides, flags},
+};
+use cuda_std::{
+    cp_async, hint, matrix, shared, thread,
+    warp::{self, FULL_MASK},
+};
+
+impl<
+    const BYTES: u32,
+    const M: usize,
+    const WARPS: usize,
+    const DEPTH: usize,
+    const COLUMNS: usize,
+    const KEYS: usize,
+> Cut<BYTES, M, WARPS, DEPTH, COLUMNS, KEYS>
+{
+    /// The kernel's body.
+    ///
+    /// # Safety
+    /// `problem`'s tensors must be valid for its shape, its schedule one of the cut's rows, its
+    /// features and dimensions those of the instance, and the launch of the cut's threads and shared
+    /// memory.
+    #[inline(always)]
+    pub unsafe fn forward<E: Operand, F: Features>(problem: &AttentionForward) {
+        let place = problem.schedule.place(thread::block_idx_x());
+        let rows = Rows::of(problem, place);
+        let first_row = (place.tile * Self::ROWS) as i32;
+        if first_row >= rows.slots() {
+            return;
+        }
+        let index = if F::ALL { bank_index(problem, place.batch) } else { Some(0) };
+        let (queries, keys) = (rows.sequence.queries, rows.sequence.keys);
+        let span = Span { keys, queries, first_row, first_block: 0 };
+        let thread = thread::thread_idx_x();
+
+        // The keys that the block's rows see, in whole blocks.
+        let at = Self::warp_rows(problem, span, thread);
+        let seen = at.seen(first_row, Self::ROWS as i32).some;
+        let count = Self::KEY_COUNT as i32;
+        let span = Span { first_block: seen.0 / count, ..span };
+        let blocks = (seen.1 + count - 1) / count - span.first_block;
+        let mut blocks = if index.is_some() { blocks } else { 0 };
+
+        let sources = Self::sources::<E>(&rows);
+        let facts = Facts { at: shared::dynamic() + Self::FACTS };
+        if thread == 0 {
+            facts.store((&rows, span), sources, scaling::<F>(problem), index);
+        }
+        let mut kept = [[[0; 4]; DEPTH]; M];
+        if blocks > 0 {
+            Self::copy_queries::<E, F>(&rows, at.first, thread);
+            if Self::KEEPS_Q {
+                cp_async::commit();
+            }
+            Self::copy_block::<E, F>(problem, sources, span, blocks - 1, thread);
+            if Self::KEEPS_Q {
+                cp_async::wait::<1>();
+                warp::sync_warp(FULL_MASK);
+                Self::load_queries(&mut kept, thread);
+            }
+        }
+        // The facts are there.
+        thread::sync_threads();
+
+        let mut softmax = OnlineSoftmax::<M>::EMPTY;
+        let mut output = [[[0.0; 4]; COLUMNS]; M];
+        while blocks > 0 {
+            blocks -= 1;
+            // What depends on the thread is found anew for each block: that is cheaper than to keep
+            // it in registers.
+            let thread = hint::opaque(thread);
+            // This block's stage is there, and everybody is done with the other one.
+            cp_async::wait::<0>();
+            thread::sync_threads();
+            let span = facts.span();
+            if blocks > 0 {
+                Self::copy_block::<E, F>(problem, facts.sources(), span, blocks - 1, thread);
+            }
+            let at = Self::warp_rows(problem, span, thread);
+            let seen = at.seen(at.first, Self::WARP_ROWS as i32);
+            if seen.sees(span.key(blocks, count), count) {
+                let mut scores = [[[0.0; 4]; KEYS]; M];
+                Self::multiply_keys::<E>(&mut scores, &kept, thread, Self::stage(blocks));
+                let (prescale, mut exponents) = facts.scaling();
+                exponents.difference_first |= F::ALL;
+                if F::ALL || prescale != 1.0 {
+                    scale(&mut scores, prescale);
+                }
+                let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
+                let first_key = at.span.key(blocks, count);
+                let seen = at.seen(at.first, Self::WARP_ROWS as i32);
+                let whole = seen.sees_all(first_key, count);
+                if F::ALL {
+                    at.adjust::<E, M, KEYS>(facts, &mut scores, first_key, whole);
+                }
+                if !whole {
+                    at.hide(&mut scores, first_key);
+                }
+                softmax.take(&mut scores, &mut output, exponents);
+                if F::ALL && problem.dropped != 0 {
+                    let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
+                    at.drop(facts, &mut scores, at.span.key(blocks, count));
+                }
+                Self::multiply_values::<E>(&mut output, &scores, thread, Self::stage(blocks));
+            }
+        }
+        Self::finish::<E, F>(problem, facts, &softmax, &output);
+    }
+
+    /// The rows of a thread's warp.
+    #[inline(always)]
+    fn warp_rows(problem: &AttentionForward, span: Span, thread: u32) -> WarpRows<'_> {
+        let first = span.first_row + (thread / 32 * Self::WARP_ROWS) as i32;
+        WarpRows { problem, span, first, lane: thread % 32 }
+    }
+
+    /// Where the rows of q of a thread's warp are in shared memory.
+    #[inline(always)]
+    fn queries(thread: u32) -> u32 {
+        shared::dynamic() + thread / 32 * Self::WARP_ROWS * Self::DEEP.row_bytes()
+    }
+
+    /// How far the stage of a block of keys, counted from the first one, is from the first stage.
+    #[inline(always)]
+    fn stage(block: i32) -> u32 {
+        block as u32 % STAGES * Self::STAGE
+    }
+
+    /// Stores the output.
+    #[inline(always)]
+    unsafe fn finish<E: Operand, F: Features>(
+        problem: &AttentionForward,
+        facts: Facts,
+        softmax: &OnlineSoftmax<M>,
+        output: &[[Fragment; COLUMNS]; M],
+    ) {
+        let (rows, span) = facts.rows(problem);
+        let (_, exponents) = facts.scaling();
+        let (_, index) = facts.place();
+        let thread = hint::opaque(thread::thread_idx_x());
+        let WarpRows { first, lane, .. } = Self::warp_rows(problem, span, thread);
+        let mut results: Results<M> = [[(0.0, 0.0); 2]; M];
+        unroll!(m in M, up to 2 => {
+            unroll!(h in 2 => {
+                let (mut factor, mut lse) = softmax.finish(m, h, exponents);
+                if F::ALL && problem.dropped != 0 {
+                    factor *= Dropout::of(problem).factor();
+                }
+                if F::ALL && index.is_none() {
+                    (factor, lse) = (f32::NAN, f32::NAN);
+                }
+                if first + (16 * m + 8 * h) as i32 + (lane / 4) as i32 >= rows.count() {
+                    (factor, lse) = (0.0, f32::NEG_INFINITY);
+                }
+                results[m][h] = (factor, lse);
+            });
+        });
+        let staging = Self::queries(thread);
+        if !Self::KEEPS_Q {
+            // Other lanes have read q there.
+            warp::sync_warp(FULL_MASK);
+        }
+        let at = RowPlaces { rows, first, lane };
+        if F::ALL && problem.flags & flags::UNALIGNED != 0 {
+            store_rows::<E, M, COLUMNS, false>(&at, output, &results, Self::WIDE, staging);
+        } else {
+            store_rows::<E, M, COLUMNS, true>(&at, output, &results, Self::WIDE, staging);
+        }
+    }
+
+    /// Where the sequence's keys and values begin.
+    #[inline(always)]
+    unsafe fn sources<E>(rows: &Rows) -> [u64; 2] {
+        let (problem, first, head) = (rows.problem, rows.sequence.first_key, rows.kv_head());
+        let at = |strides: &Strides| strides.offset(rows.batch, head, first) as isize;
+        const { assert!(size_of::<E>() as u32 == BYTES) };
+        let k = problem.k.cast::<E>().wrapping_offset(at(&problem.k_strides));
+        let v = problem.v.cast::<E>().wrapping_offset(at(&problem.v_strides));
+        [k as u64, v as u64]
+    }
+
+    /// Copies a block of keys and values, counted from the first one, to its stage.
+    #[inline(always)]
+    unsafe fn copy_block<E: Operand, F: Features>(
+        problem: &AttentionForward,
+        sources: [u64; 2],
+        span: Span,
+        block: i32,
+        thread: u32,
+    ) {
+        let k = KeyRows {
+            from: sources[0] as *const u8,
+            stride: problem.k_strides.row,
+            dimension: problem.head_dim,
+            keys: span.keys,
+        };
+        let v = KeyRows {
+            from: sources[1] as *const u8,
+            stride: problem.v_strides.row,
+            dimension: problem.value_dim,
+            keys: span.keys,
+        };
+        let (deep, wide, threads) = (Self::DEEP, Self::WIDE, (Self::THREADS, thread));
+        let base = shared::dynamic() + Self::stage(block);
+        let keys = ((span.first_block + block) * Self::KEY_COUNT as i32, Self::KEY_COUNT);
+        if F::ALL && problem.flags & flags::UNALIGNED != 0 {
+            k.copy::<E, false>(deep, threads, keys, base + Self::K);
+            v.copy::<E, false>(wide, threads, keys, base + Self::V);
+        } else {
+            k.copy::<E, true>(deep, threads, keys, base + Self::K);
+            v.copy::<E, true>(wide, threads, keys, base + Self::V);
+        }
+        cp_async::commit();
+    }
+
+    /// Copies the warp's rows of q.
+    #[inline(always)]
+    unsafe fn copy_queries<E: Operand, F: Features>(rows: &Rows, first: i32, thread: u32) {
+        let (layout, count, lane, to) =
+            (Self::DEEP, Self::WARP_ROWS, thread % 32, Self::queries(thread));
+        if F::ALL && rows.problem.flags & flags::UNALIGNED != 0 {
+            copy_queries::<E, false>(rows, layout, count, first, lane, to);
+        } else {
+            copy_queries::<E, true>(rows, layout, count, first, lane, to);
+        }
+    }
+
+    /// Loads all fragments of q.
+    #[inline(always)]
+    unsafe fn load_queries(fragments: &mut [[[u32; 4]; DEPTH]; M], thread: u32) {
+        let q = Self::queries(thread);
+        unroll!(m in M, up to 2 => {
+            unroll!(depth in DEPTH, up to 32 => {
+                fragments[m][depth] = Self::load_query(q, thread % 32, m, depth);
+            });
+        });
+    }
+
+    /// A step of 16 rows of q.
+    #[inline(always)]
+    unsafe fn load_query(q: u32, lane: u32, m: usize, depth: usize) -> [u32; 4] {
+        let row = 16 * m as u32 * Self::DEEP.row_bytes();
+        matrix::load_4(q + row + Self::DEEP.fragment(lane, 2 * depth as u32))
+    }
+
+    /// The first product: scores, of q and the keys of the stage `offset` from the first one.
+    #[inline(always)]
+    unsafe fn multiply_keys<E: Operand>(
+        scores: &mut [[Fragment; KEYS]; M],
+        kept: &[[[u32; 4]; DEPTH]; M],
+        thread: u32,
+        offset: u32,
+    ) {
+        let (q, k) = (Self::queries(thread), shared::dynamic() + Self::K + offset);
+        let lane = thread % 32;
+        unroll!(depth in DEPTH, up to 32 => {
+            let mut left = [[0; 4]; M];
+            unroll!(m in M, up to 2 => {
+                left[m] = if Self::KEEPS_Q {
+                    kept[m][depth]
+                } else {
+                    Self::load_query(q, lane, m, depth)
+                };
+            });
+            let k = k + Self::DEEP.right_fragment(lane, 2 * depth as u32);
+            Self::multiply_depth::<E>(scores, &left, k);
+        });
+    }
+
+    /// One step along the head dimension.
+    #[inline(always)]
+    unsafe fn multiply_depth<E: Operand>(
+        scores: &mut [[Fragment; KEYS]; M],
+        left: &[[u32; 4]; M],
+        k: u32,
+    ) {
+        unroll!(n in KEYS / 2 => {
+            let right = matrix::load_4(k + 16 * n as u32 * Self::DEEP.row_bytes());
+            unroll!(m in M, up to 2 => {
+                let (a, b) = (2 * n, 2 * n + 1);
+                scores[m][a] = E::multiply(left[m], [right[0], right[1]], scores[m][a]);
+                scores[m][b] = E::multiply(left[m], [right[2], right[3]], scores[m][b]);
+            });
+        });
+    }
+
+    /// The second product: adds that of probabilities and a block of values to the output.
+    #[inline(always)]
+    unsafe fn multiply_values<E: Operand>(
+        output: &mut [[Fragment; COLUMNS]; M],
+        probabilities: &[[Fragment; KEYS]; M],
+        thread: u32,
+        offset: u32,
+    ) {
+        let (lane, v) = (thread % 32, shared::dynamic() + Self::V + offset);
+        unroll!(step in KEYS / E::FRAGMENTS => {
+            let first = step * E::FRAGMENTS;
+            let mut left = [[0; 4]; M];
+            unroll!(m in M, up to 2 => {
+                let fragments = &probabilities[m];
+                left[m] = E::left(fragments[first], fragments[first + E::FRAGMENTS - 1]);
+            });
+            let row = v + 8 * first as u32 * Self::WIDE.row_bytes();
+            Self::multiply_rows::<E>(output, &left, row, lane);
+        });
+    }
+
+    /// One step of keys.
+    #[inline(always)]
+    unsafe fn multiply_rows<E: Operand>(
+        output: &mut [[Fragment; COLUMNS]; M],
+        left: &[[u32; 4]; M],
+        row: u32,
+        lane: u32,
+    ) {
+        unroll!(n in COLUMNS / 2, up to 16 => {
+            let right = E::right(Self::WIDE, row, lane, n);
+            unroll!(m in M, up to 2 => {
+                let (a, b) = (2 * n, 2 * n + 1);
+                output[m][a] = E::accumulate(left[m], right[0], output[m][a]);
+                output[m][b] = E::accumulate(left[m], right[1], output[m][b]);
+            });
+        });
+    }
+}
+
+#[inline(always)]
+fn scale<const M: usize, const KEYS: usize>(scores: &mut [[Fragment; KEYS]; M], factor: f32) {
+    unroll!(m in M, up to 2 => {
+        unroll!(n in KEYS, up to 16 => {
+            unroll!(i in 4 => {
+                scores[m][n][i] *= factor;
+            });
+        });
+    });
+}

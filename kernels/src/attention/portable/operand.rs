@@ -1,0 +1,171 @@
+//! The products of each element type.
+
+use super::swizzle::Swizzle;
+use crate::{
+    attention::{online_softmax::Fragment, pair::Places},
+    numbers::Element,
+};
+use cuda_std::{convert, matrix, mma, shared};
+use half::{bf16, f16};
+
+/// An element type that tensor cores multiply.
+///
+/// A *step* of a product is what two chunks of a row hold: 16 elements of 16 bits, or 8 of f32.
+pub trait Operand: Element<Accumulator = f32> {
+    /// Fragments of probabilities in a step of the second product.
+    const FRAGMENTS: usize;
+
+    /// a b + c, of 16 rows and a step by a step and 8 columns.
+    ///
+    /// # Safety
+    /// Convergent: the whole warp.
+    unsafe fn multiply(a: [u32; 4], b: [u32; 2], c: Fragment) -> Fragment;
+
+    /// The same for the second product: values may come out unchanged, where a row sees one key.
+    ///
+    /// # Safety
+    /// As for [`Operand::multiply`].
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn accumulate(a: [u32; 4], b: [u32; 2], c: Fragment) -> Fragment {
+        Self::multiply(a, b, c)
+    }
+
+    /// Probabilities as the left operand of the second product: the step's first fragment and its
+    /// last.
+    fn left(first: Fragment, last: Fragment) -> [u32; 4];
+
+    /// The right operands of the second product, for 16 columns from column `16 * pair` on and the
+    /// step whose first row of values is at `row`.
+    ///
+    /// # Safety
+    /// Convergent: the whole warp. The rows must be there.
+    unsafe fn right(layout: Swizzle, row: u32, lane: u32, pair: usize) -> [[u32; 2]; 2];
+
+    /// Puts two neighbouring columns of a lane's row of output, those of fragment `n`, into shared
+    /// memory: `row` is the address of the row's first chunk in the first group.
+    ///
+    /// # Safety
+    /// The place must be free.
+    unsafe fn stage(layout: Swizzle, row: u32, lane: u32, n: usize, columns: [f32; 2]);
+
+    /// Loads two neighbouring elements of a row from `at` elements on, `step` apart.
+    ///
+    /// # Safety
+    /// As for [`Places::load_u16`].
+    unsafe fn load_pair(places: Places, row: *const u8, at: i32, step: i32) -> [f32; 2];
+}
+
+macro_rules! halves {
+    ($($T:ident: $multiply:ident, $pack:ident, $unpack:ident;)*) => {$(
+        impl Operand for $T {
+            const FRAGMENTS: usize = 2;
+
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn multiply(a: [u32; 4], b: [u32; 2], c: Fragment) -> Fragment {
+                mma::$multiply(a, b, c)
+            }
+            #[inline(always)]
+            fn left(first: Fragment, last: Fragment) -> [u32; 4] {
+                [
+                    convert::$pack(first[0], first[1]),
+                    convert::$pack(first[2], first[3]),
+                    convert::$pack(last[0], last[1]),
+                    convert::$pack(last[2], last[3]),
+                ]
+            }
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn right(layout: Swizzle, row: u32, lane: u32, pair: usize) -> [[u32; 2]; 2] {
+                let [a, b, c, d] =
+                    matrix::load_4_transposed(row + layout.fragment(lane, 2 * pair as u32));
+                [[a, b], [c, d]]
+            }
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn stage(layout: Swizzle, row: u32, lane: u32, n: usize, columns: [f32; 2]) {
+                let to = layout.along(row, n as u32) + lane % 4 * 4;
+                shared::store(to, convert::$pack(columns[0], columns[1]));
+            }
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn load_pair(places: Places, row: *const u8, at: i32, step: i32) -> [f32; 2] {
+                convert::$unpack(places.load_u16(row.cast(), at, step))
+            }
+        }
+    )*};
+}
+
+halves! {
+    f16: m16n8k16_f16, pack_f16x2, unpack_f16x2;
+    bf16: m16n8k16_bf16, pack_bf16x2, unpack_bf16x2;
+}
+
+/// An f32 as the sum of two tf32, but for 2^-22 of it: each is rounded to the 10 bits of a tf32's
+/// fraction. The second keeps lower bits, which do not count in a product.
+#[inline(always)]
+fn split(x: u32) -> (u32, u32) {
+    // Half of the last place that counts; the carry does the rest.
+    const HALF: u32 = 0x1000;
+    let large = x.wrapping_add(HALF) & !0x1fff;
+    let rest = f32::from_bits(x) - f32::from_bits(large);
+    (large, rest.to_bits().wrapping_add(HALF))
+}
+
+/// Three products of tf32 for one of f32: that of the two small parts would not count. The second
+/// product has a fourth, of what the two parts of a value lack.
+impl Operand for f32 {
+    const FRAGMENTS: usize = 1;
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn multiply(a: [u32; 4], b: [u32; 2], c: Fragment) -> Fragment {
+        let ((a0, a4), (a1, a5), (a2, a6), (a3, a7)) =
+            (split(a[0]), split(a[1]), split(a[2]), split(a[3]));
+        let ((b0, b2), (b1, b3)) = (split(b[0]), split(b[1]));
+        let (large, small) = ([a0, a1, a2, a3], [a4, a5, a6, a7]);
+        let c = mma::m16n8k8_tf32(small, [b0, b1], c);
+        let c = mma::m16n8k8_tf32(large, [b2, b3], c);
+        mma::m16n8k8_tf32(large, [b0, b1], c)
+    }
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn accumulate(a: [u32; 4], b: [u32; 2], c: Fragment) -> Fragment {
+        let rest = b.map(|b| {
+            let (large, small) = split(b);
+            let of_large = f32::from_bits(b) - f32::from_bits(large);
+            (of_large - f32::from_bits(small & !0x1fff)).to_bits()
+        });
+        let large = a.map(|a| split(a).0);
+        Self::multiply(a, b, mma::m16n8k8_tf32(large, rest, c))
+    }
+    /// Key 2 t stands in the operand's column t, key 2 t + 1 in column t + 4: a sum has no order.
+    #[inline(always)]
+    fn left(first: Fragment, _: Fragment) -> [u32; 4] {
+        [first[0].to_bits(), first[2].to_bits(), first[1].to_bits(), first[3].to_bits()]
+    }
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn right(layout: Swizzle, row: u32, lane: u32, pair: usize) -> [[u32; 2]; 2] {
+        let (g, t) = (lane / 4, lane % 4);
+        let at = |key: u32, n: u32| {
+            let column = layout.address(g % 4 * 4, key, g / 4);
+            shared::load::<u32>(row + layout.along(column, 4 * pair as u32 + 2 * n))
+        };
+        let (even, odd) = (2 * t, 2 * t + 1);
+        [[at(even, 0), at(odd, 0)], [at(even, 1), at(odd, 1)]]
+    }
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn stage(layout: Swizzle, row: u32, lane: u32, n: usize, columns: [f32; 2]) {
+        let t = lane % 4;
+        let to = layout.along(row ^ (t / 2 * 16), 2 * n as u32) + t % 2 * 8;
+        shared::store(to, columns);
+    }
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn load_pair(places: Places, row: *const u8, at: i32, step: i32) -> [f32; 2] {
+        places.load_f32(row.cast(), at, step)
+    }
+}

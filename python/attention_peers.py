@@ -1,0 +1,322 @@
+"""Attention's forward by this library and by others, on the same tensors, in turn, in one process.
+
+    python3 attention_peers.py --record FILE
+
+Needs PyTorch with a GPU. What takes part: PyTorch's scaled_dot_product_attention by its flash kernel
+(FlashAttention-2), by its memory-efficient kernel, which takes masks, and by cuDNN; and
+FlashAttention-4 if flash_attn.cute can be imported. Each implementation is first checked against a
+reference in f64 at sampled queries. Then they take turns, round by round. Times are the GPU's, by
+CUDA events, over launches that are queued while the GPU is still busy. README.md tells more.
+"""
+
+import argparse
+import importlib
+import json
+import math
+import re
+import statistics
+import sys
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import NamedTuple
+
+import fused_attention
+from peers import EPSILON, NAMES, Gpu, card, command, in_turn, launches_for, ratios, spread, versions
+
+CHECKED_QUERIES = 16
+MASKS = ["none", "causal", "bytes", "bias"]
+
+
+class Cell(NamedTuple):
+    """A problem: `shape` is batch, heads, length, head dimension; `mask` none, causal, bytes (bools
+    that all heads share) or bias (a number for each score, which all batch entries share)."""
+
+    dtype: str
+    shape: tuple
+    mask: str
+
+    @property
+    def operations(self):
+        """As others count them: half under a causal mask."""
+        batch, heads, length, head_dim = self.shape
+        full = 4 * batch * heads * length * length * head_dim
+        return full // 2 if self.mask == "causal" else full
+
+
+def cells(options):
+    for head_dim in options.head_dims:
+        for length in options.lengths:
+            shape = (max(1, options.tokens // length), max(1, options.width // head_dim))
+            for mask in options.masks:
+                yield Cell(options.dtype, (*shape, length, head_dim), mask)
+
+
+class Problem:
+    """A cell with its tensors, whose rows come before heads in memory."""
+
+    def __init__(self, gpu, cell):
+        torch = self.torch = gpu.torch
+        self.gpu, self.cell = gpu, cell
+        self.dtype = getattr(torch, NAMES[cell.dtype])
+        batch, heads, length, head_dim = cell.shape
+        self.stored = (batch, length, heads, head_dim)
+        self.q, self.k, self.v = (
+            gpu.empty(self.stored, self.dtype).normal_().transpose(1, 2) for _ in range(3)
+        )
+        self.o = gpu.empty(self.stored, self.dtype).transpose(1, 2)
+        self.lse = gpu.empty((batch, heads, length), torch.float32)
+        self.keep = self.bias = self.tile = None
+        if cell.mask == "bytes":
+            self.keep = gpu.empty((length, length), torch.uint8).random_(0, 5).ne_(0).bool()
+        if cell.mask == "bias":
+            self.bias = gpu.empty((heads, length, length), self.dtype).normal_()
+        self.copied = [gpu.empty((1 << 28,), torch.uint8) for _ in range(2)]
+
+    def lead(self):
+        """Keeps the GPU busy while launches are queued."""
+        for _ in range(3):
+            self.copied[1].copy_(self.copied[0])
+
+    def check(self, o):
+        """Fails if sampled queries are wrong; else their largest relative error in norm."""
+        torch = self.torch
+        batch, heads, length, head_dim = self.cell.shape
+        step = max(1, (length - 1) // (CHECKED_QUERIES - 1))
+        rows = torch.arange(0, length, step, device=o.device)
+        worst = 0.0
+        for b, head in [(0, 0), (batch - 1, heads - 1), (batch // 2, heads // 2)]:
+            of_head = [tensor[b, head] for tensor in (self.q, self.k, self.v)]
+
+            def compute(kind):
+                q, k, v = (tensor.to(kind) for tensor in of_head)
+                scores = q[rows] @ k.T / math.sqrt(head_dim)
+                if self.cell.mask == "causal":
+                    keys = torch.arange(length, device=o.device)
+                    scores = scores.masked_fill(keys[None, :] > rows[:, None], -math.inf)
+                if self.keep is not None:
+                    scores = scores.masked_fill(~self.keep[rows], -math.inf)
+                if self.bias is not None:
+                    scores = scores + self.bias[head, rows].to(kind)
+                return (torch.softmax(scores, -1) @ v).double()
+
+            expected, same = compute(torch.float64), compute(self.dtype)
+            error = (o[b, head, rows].double() - expected).norm(dim=-1)
+            scale = expected.norm(dim=-1)
+            bound = 2 * (same - expected).norm(dim=-1) + EPSILON[self.cell.dtype] * scale
+            if not (error <= bound).all():
+                wrong = rows[torch.nonzero(~(error <= bound)).flatten()[0]].item()
+                raise AssertionError(f"query {wrong} of head {head} of batch entry {b} is wrong")
+            worst = max(worst, (error / scale).max().item())
+        return worst
+
+
+def ours(problem, device):
+    attention = fused_attention.Attention(causal=problem.cell.mask == "causal")
+    call = attention.forward_call(
+        device,
+        problem.q,
+        problem.k,
+        problem.v,
+        problem.o,
+        lse=problem.lse,
+        keep=problem.keep,
+        bias=problem.bias,
+    )
+    problem.tile = re.search(r"\btile (\S+)", call.plan())[1]
+
+    def run(_=0):
+        call()
+        return problem.o
+
+    return run
+
+
+def torch_attention(problem, backend, masks):
+    """PyTorch's, by the backend of this name, if it takes the problem's mask."""
+    if problem.cell.mask not in masks:
+        return None
+    attention = importlib.import_module("torch.nn.attention")
+    backend = getattr(attention.SDPBackend, backend)
+    function = problem.torch.nn.functional.scaled_dot_product_attention
+    mask = problem.keep
+    if problem.bias is not None:
+        mask = problem.bias[None].expand(problem.cell.shape[0], -1, -1, -1)
+    is_causal = problem.cell.mask == "causal"
+
+    def run(_=0):
+        with attention.sdpa_kernel(backend), problem.torch.no_grad():
+            return function(problem.q, problem.k, problem.v, attn_mask=mask, is_causal=is_causal)
+
+    return run
+
+
+def fa4(problem, _):
+    if problem.cell.mask not in ("none", "causal"):
+        return None
+    function = importlib.import_module("flash_attn.cute").flash_attn_func
+    q, k, v = (tensor.transpose(1, 2) for tensor in (problem.q, problem.k, problem.v))
+
+    def run(_=0):
+        o = function(q, k, v, causal=problem.cell.mask == "causal")
+        return (o[0] if isinstance(o, tuple) else o).transpose(1, 2)
+
+    return run
+
+
+IMPLEMENTATIONS = {
+    "ours": ours,
+    "torch flash": lambda problem, _: torch_attention(
+        problem, "FLASH_ATTENTION", ["none", "causal"]
+    ),
+    "torch efficient": lambda problem, _: torch_attention(
+        problem, "EFFICIENT_ATTENTION", ["bytes", "bias"]
+    ),
+    "torch cudnn": lambda problem, _: torch_attention(
+        problem, "CUDNN_ATTENTION", ["none", "causal"]
+    ),
+    "fa4": fa4,
+}
+PEERS = [name for name in IMPLEMENTATIONS if name != "ours"]
+
+
+def measure(gpu, cell, options):
+    """A cell's record."""
+    problem = Problem(gpu, cell)
+    runs, errors, peaks = {}, {}, {}
+    for name in ["ours", *options.peers]:
+        try:
+            run = IMPLEMENTATIONS[name](problem, gpu.device)
+            if run is None:
+                continue
+            problem.o.fill_(math.nan)
+            errors[name] = problem.check(run())
+            peaks[name] = gpu.peak(run)
+            runs[name] = run
+        except Exception as error:
+            if name == "ours":
+                raise
+            print(f"    {name}: not measured: {type(error).__name__}: {error}")
+    launches = {}
+    for name, run in runs.items():
+        run()
+        launches[name] = launches_for(gpu.time(run, 2, problem.lead), options.milliseconds)
+    microseconds = {name: [] for name in runs}
+    for round_number in range(options.rounds):
+        for name in in_turn(list(runs), round_number):
+            microseconds[name].append(gpu.time(runs[name], launches[name], problem.lead))
+    batch, heads, length, _ = cell.shape
+    return {
+        "direction": "attention_forward",
+        "dtype": cell.dtype,
+        "rows": batch * heads * length,
+        "columns": length,
+        "shape": list(cell.shape),
+        "mask": cell.mask,
+        "tile": problem.tile,
+        "bytes": 4 * math.prod(cell.shape) * problem.q.element_size(),
+        "checked_error": errors["ours"],
+        "peak_bytes": peaks,
+        "microseconds": microseconds,
+    }
+
+
+def report(cell, operations):
+    """Prints a cell's record."""
+    times = cell["microseconds"]
+    for name, values in times.items():
+        speed = operations / statistics.median(values) / 1e6
+        own = f"{name} ({cell['tile']})" if name == "ours" else name
+        line = f"    {own:24} {statistics.median(values):9.1f} us {speed:6.1f} TFLOP/s"
+        line += f" {cell['peak_bytes'][name] / 1e6:8.1f} MB"
+        if name != "ours":
+            line += f"   ours is {spread(ratios(times, 'ours', name))} times as fast"
+        print(line)
+
+
+def summary(records):
+    """The lines that tell how we compare with each peer: for each head dimension and mask."""
+    groups = {}
+    for cell in records:
+        for peer in cell["microseconds"]:
+            if peer != "ours":
+                key = (cell["shape"][3], cell["mask"], peer)
+                medians = statistics.median(ratios(cell["microseconds"], "ours", peer))
+                groups.setdefault(key, []).append(medians)
+    for (head_dim, mask, peer), medians in groups.items():
+        line = f"D {head_dim}, mask {mask}, over {peer}: {statistics.geometric_mean(medians):.3f}"
+        yield line + f" ({min(medians):.3f} .. {max(medians):.3f})"
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+
+    def words(text):
+        return [word for word in text.split(",") if word]
+
+    def numbers(text):
+        return [int(word) for word in words(text)]
+
+    parser.add_argument("--masks", type=words, default="none,causal", help=", ".join(MASKS))
+    parser.add_argument("--lengths", type=numbers, default="1024,2048,4096,8192,16384")
+    parser.add_argument("--head-dims", type=numbers, default="64,128")
+    parser.add_argument("--tokens", type=int, default=16384, help="of all sequences")
+    parser.add_argument("--width", type=int, default=2048, help="elements of all heads")
+    parser.add_argument("--dtype", choices=["bf16", "f16"], default="bf16")
+    parser.add_argument("--peers", type=words, default=",".join(PEERS))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--milliseconds", type=float, default=25, help="of an implementation in a round, about"
+    )
+    parser.add_argument("--library", type=Path, help="libfused_attention.so")
+    parser.add_argument("--record", type=Path, help="where to write the measurements, as JSON")
+    options = parser.parse_args(arguments)
+    for name, values, known in [
+        ("masks", options.masks, MASKS),
+        ("peers", options.peers, PEERS),
+    ]:
+        for value in values:
+            if value not in known:
+                parser.error(f"--{name}: {value!r} is not one of {', '.join(known)}")
+    if options.rounds < 1 or min([*options.lengths, *options.head_dims]) < 1:
+        parser.error("rounds, lengths and head dimensions are at least 1")
+    return options
+
+
+def main(arguments=None, gpu=None):
+    arguments = sys.argv[1:] if arguments is None else arguments
+    options = parse(arguments)
+    start = time.monotonic()
+    library = fused_attention.Library(options.library)
+    record = {
+        "benchmark": "attention peers",
+        "card": card(),
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": command(arguments, "attention_peers.py"),
+        "versions": versions(library),
+        "cells": [],
+    }
+    gpu = gpu or Gpu(library)
+    print(f"{record['card']}, {record['date']}: {gpu.device.name}, {record['versions']}")
+    failures = []
+    for cell in cells(options):
+        name = f"{cell.dtype} {' x '.join(map(str, cell.shape))} mask {cell.mask}"
+        print(name, flush=True)
+        try:
+            record["cells"].append(measure(gpu, cell, options))
+            report(record["cells"][-1], cell.operations)
+        except Exception as error:
+            failures.append(name)
+            print(f"    FAILED: {type(error).__name__}: {error}")
+    if options.record and record["cells"]:
+        options.record.write_text(json.dumps(record, indent=2) + "\n")
+    print("\n".join(summary(record["cells"])))
+    print(f"{time.monotonic() - start:.0f} s in all")
+    if failures:
+        sys.exit("failed: " + ", ".join(failures))
+
+
+if __name__ == "__main__":
+    main()

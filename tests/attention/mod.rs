@@ -1,0 +1,19 @@
+//! Flash attention.
+
+mod definition;
+mod dropout;
+mod errors;
+mod graphs;
+mod large;
+mod layouts;
+mod masked_rows;
+mod masks;
+mod not_finite;
+mod omitted_synchronisation;
+mod plans;
+mod properties;
+mod ranges;
+mod scores;
+mod sequences;
+mod shapes;
+mod unread;
