@@ -11,7 +11,7 @@ use kernels::softmax::{
     problem::{Divisor, MAX_ROW_DIMENSIONS, RowDimension, SoftmaxForward, flags},
     ring::SLOTS,
 };
-use std::ptr::{null, null_mut};
+use std::ptr::null;
 use support::{gpus, random::Random};
 
 const ROWS: usize = 7;

@@ -176,7 +176,7 @@ mod tests {
         // Few different strides, so that dimensions often continue one another.
         let strides = (0usize..4, 0usize..3).prop_map(|(a, b)| {
             let (a, b) = ([0i64, 1, 2, 4][a], [0i64, 1, 2][b]);
-            [a, a, b, a, b, a, b]
+            [a, a, b, a, b, a, b, a]
         });
         (1u64..4, strides).prop_map(|(size, strides)| RowDimension { size, strides })
     }

@@ -288,6 +288,7 @@ impl<E: Element> Stretch<E> {
     ///
     /// # Safety
     /// As for [`Stretch::of`].
+    #[expect(clippy::too_many_arguments, reason = "two inputs, and what is known of the row")]
     #[inline(always)]
     pub unsafe fn store_gradient<S: Saved, const VECTORS: usize, const ALIGNED: bool>(
         mut self,
