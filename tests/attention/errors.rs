@@ -165,7 +165,8 @@ fn the_problem_is_right() {
 fn dtypes() {
     refused! {
         full:
-        |t, _p| t.q = of_dtype(t.q, Dtype::F64) =>
+        // Of twice the size q would reach into what lies behind it.
+        |t, _p| (t.q, t.o.pointer) = (of_dtype(t.q, Dtype::F64), 1 << 40) =>
             Error::UnsupportedDtype { tensor: "q", found: Dtype::F64 },
         |t, _p| t.q = of_dtype(t.q, Dtype::I32) =>
             Error::UnsupportedDtype { tensor: "q", found: Dtype::I32 },

@@ -32,7 +32,7 @@ pub(super) struct RowDimension {
 /// and from then on found in the GPU's caches, whatever their size.
 pub(super) fn neighbours_share_masks(dimensions: Vec<RowDimension>) -> Vec<RowDimension> {
     let shares = |dimension: &RowDimension| {
-        [Operand::Bytes, Operand::Additive]
+        [Operand::Bytes, Operand::Additive, Operand::BankIndex]
             .iter()
             .all(|&mask| dimension.strides[mask as usize] == 0)
     };
