@@ -14,7 +14,7 @@ pub fn attention_scores() -> Result<TensorFile, FileError> {
 }
 
 /// Queries, keys and values of the same: `q`, `k` and `v`, f16 of shape [4 passages, 12 heads, 70
-/// tokens, 32 elements], and `lengths`, i32 of shape [4]: tokens without padding.
+/// tokens, 32 elements], and `lengths`, i32 of shape \[4\]: tokens without padding.
 ///
 /// # Errors
 /// The file is damaged.

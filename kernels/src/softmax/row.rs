@@ -297,8 +297,7 @@ impl<E: Element> Stretch<E> {
         }
     }
 
-    /// The byte mask of the vectors that may be visible, all of them if the stretch is `full`; for
-    /// [`Stretch::hide`].
+    /// The byte mask of the vectors that may be visible, all of them if the stretch is `full`.
     ///
     /// # Safety
     /// As for [`Stretch::of`].
