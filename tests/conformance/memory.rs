@@ -10,13 +10,14 @@ fn check<T: Value + Debug>(kernel: &'static Kernel<(*const T, *mut T)>) {
     conformance(|device| {
         const THREADS: usize = 64;
         let values: Vec<T> = Random(14).values(THREADS);
-        let (from, to) = (Buffer::new(device, &values), Buffer::empty(device, 3 * THREADS));
+        let (from, to) = (Buffer::new(device, &values), Buffer::empty(device, 4 * THREADS));
         let shared_bytes = (THREADS * size_of::<T>()) as u32;
         let config = LaunchConfig::new(1, THREADS as u32).shared_bytes(shared_bytes);
-        // SAFETY: three elements for each thread, and shared memory for one.
+        // SAFETY: four elements for each thread, and shared memory for one.
         unsafe { launch(device, kernel, config, (from.pointer(), to.pointer_mut())) };
-        let expected: Vec<T> =
-            (0..THREADS).flat_map(|i| [values[i], values[i], values[THREADS - 1 - i]]).collect();
+        let expected: Vec<T> = (0..THREADS)
+            .flat_map(|i| [values[i], values[i], values[i], values[THREADS - 1 - i]])
+            .collect();
         assert_same_bits(&to.to_vec(), &expected, kernel.name());
     });
 }

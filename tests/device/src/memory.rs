@@ -36,7 +36,7 @@ memory! {
     memory_f64x2, conditional_f64x2: [f64; 2];
 }
 
-/// `to` has three elements for each thread: its own value by each kind of load of global memory, then
+/// `to` has four elements for each thread: its own value by each kind of load of global memory, then
 /// its mirror image's by way of shared memory.
 #[inline(always)]
 unsafe fn pass_on<T: Value>(from: *const T, to: *mut T) {
@@ -45,12 +45,13 @@ unsafe fn pass_on<T: Value>(from: *const T, to: *mut T) {
     // SAFETY: elements of the thread's own; shared memory of one value for each thread, ordered
     // by the block's barrier.
     unsafe {
-        let (from, to) = (from.add(i as usize), to.add(3 * i as usize));
+        let (from, to) = (from.add(i as usize), to.add(4 * i as usize));
         global::store(to, global::load(from));
         global::store(to.add(1), global::load_cached(from));
-        shared::store(address(i), global::load(to.add(1)));
+        global::store(to.add(2), global::load(to.add(1)));
+        shared::store(address(i), global::load(to.add(2)));
         thread::sync_threads();
-        global::store(to.add(2), shared::load::<T>(address(last - i)));
+        global::store(to.add(3), shared::load::<T>(address(last - i)));
     }
 }
 
