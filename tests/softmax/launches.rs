@@ -18,20 +18,10 @@ pub(super) fn rows_from(
     first: usize,
     rows: usize,
 ) -> SoftmaxForward {
-    let one = Divisor::new(1);
-    let empty = RowDimension {
-        size: one,
-        x: 0,
-        y: 0,
-        bytes: 0,
-        additive: 0,
-        lengths: 0,
-        bank_index: 0,
-        lse: 0,
-    };
-    let mut dimensions = [empty; MAX_ROW_DIMENSIONS];
+    let mut dimensions = [RowDimension::NONE; MAX_ROW_DIMENSIONS];
     let stride = KEYS as i64;
-    dimensions[0] = RowDimension { size: Divisor::new(rows as u32), x: stride, y: stride, ..empty };
+    dimensions[0].size = Divisor::new(rows as u32);
+    (dimensions[0].x, dimensions[0].y) = (stride, stride);
     let offset = (first * KEYS * size_of::<f32>()) as u64;
     SoftmaxForward {
         x: (x.pointer() + offset) as *const _,

@@ -91,17 +91,7 @@ impl Problem {
         let y = device.upload(&vec![7.5; ROWS * self.columns], &[ROWS, self.columns]).unwrap();
         let lse = device.upload(&[7.5; ROWS], &[ROWS]).unwrap();
         let stride = self.columns as i64;
-        let empty = RowDimension {
-            size: Divisor::new(1),
-            x: 0,
-            y: 0,
-            bytes: 0,
-            additive: 0,
-            lengths: 0,
-            bank_index: 0,
-            lse: 0,
-        };
-        let mut dimensions = [empty; MAX_ROW_DIMENSIONS];
+        let mut dimensions = [RowDimension::NONE; MAX_ROW_DIMENSIONS];
         dimensions[0] = RowDimension {
             size: Divisor::new(ROWS as u32),
             x: stride,

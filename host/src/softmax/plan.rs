@@ -183,7 +183,7 @@ fn template(key: &PlanKey, masks: &Masks, dimensions: &[RowDimension], cut: Cut)
         row_lanes_log2: cut.row_lanes_log2,
         rank: 0,
         slots: cut.slots,
-        dimensions: [EMPTY_DIMENSION; MAX_ROW_DIMENSIONS],
+        dimensions: [problem::RowDimension::NONE; MAX_ROW_DIMENSIONS],
     };
     for (to, from) in problem.dimensions.iter_mut().zip(dimensions) {
         *to = problem::RowDimension {
@@ -210,14 +210,3 @@ fn with_slice(mut problem: SoftmaxForward, slice: &Slice) -> SoftmaxForward {
     }
     problem
 }
-
-const EMPTY_DIMENSION: problem::RowDimension = problem::RowDimension {
-    size: Divisor::new(1),
-    x: 0,
-    y: 0,
-    bytes: 0,
-    additive: 0,
-    lengths: 0,
-    bank_index: 0,
-    lse: 0,
-};

@@ -11,7 +11,7 @@ use super::{
     gradient::Saved,
     long_row::LongRow,
     mask::InStretches,
-    problem::{SoftmaxBackward, gradient_offset, output_offset},
+    problem::{SoftmaxBackward, output_offset},
     row_threads::RowThreads,
     stage::{Slots, Stage},
     walk::Walk,
@@ -39,10 +39,8 @@ pub unsafe fn backward_staged<
     let rows = &problem.rows;
     let row = LongRow::<E, T, ALIGNED>::here::<S::Mask, VECTORS>(rows);
     let scale = S::scale::<E>(rows);
-    let gradient = problem.gradient.cast::<E>();
-    let gradient = gradient.offset(gradient_offset(problem, row.at.row()) as isize);
+    let (gradient, on_grid) = row.gradient(problem);
     let gradient_of = |walk: Walk| gradient.offset(walk.begin() as isize);
-    let on_grid = row.is_on_grid(gradient);
 
     // Copy.
     let stretch_bytes = block_dim_x() * 16 * VECTORS as u32;

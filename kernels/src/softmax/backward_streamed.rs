@@ -10,7 +10,7 @@ use super::{
     gradient::Saved,
     long_row::LongRow,
     mask::InStretches,
-    problem::{SoftmaxBackward, gradient_offset, output_offset},
+    problem::{SoftmaxBackward, output_offset},
     row_threads::RowThreads,
 };
 use crate::{
@@ -35,9 +35,7 @@ pub unsafe fn backward_streamed<
     let rows = &problem.rows;
     let row = LongRow::<E, T, ALIGNED>::here::<S::Mask, VECTORS>(rows);
     let scale = S::scale::<E>(rows);
-    let gradient = problem.gradient.cast::<E>();
-    let gradient = gradient.offset(gradient_offset(problem, row.at.row()) as isize);
-    let on_grid = row.is_on_grid(gradient);
+    let (gradient, on_grid) = row.gradient(problem);
 
     // First pass: the weighted sum, over the stretches that see anything.
     let mut walk = row.walk;

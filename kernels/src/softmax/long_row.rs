@@ -2,7 +2,7 @@
 
 use super::{
     mask::{MaskKind, RowMask},
-    problem::{RowOffsets, SoftmaxForward},
+    problem::{RowOffsets, SoftmaxBackward, SoftmaxForward, gradient_offset},
     row::{MaskBytes, Stretch, lead, x_of_row},
     row_threads::RowThreads,
     walk::Walk,
@@ -81,13 +81,16 @@ impl<'a, E: Element, T: RowThreads, const ALIGNED: bool> LongRow<'a, E, T, ALIGN
         }
     }
 
-    /// Does a row of a tensor that begins at `at` lie on the 16-byte grid where x's does?
+    /// Where the row's gradient begins, and whether that lies on the 16-byte grid where x does.
     ///
     /// # Safety
-    /// The problem's x must be valid for the row.
+    /// `problem` has this row's problem, and its gradient must be valid for the row.
     #[inline(always)]
-    pub unsafe fn is_on_grid(&self, at: *const E) -> bool {
-        let distance = x_of_row::<E>(self.problem, &self.offsets).addr().wrapping_sub(at.addr());
-        ALIGNED || distance.is_multiple_of(16)
+    pub unsafe fn gradient(&self, problem: &SoftmaxBackward) -> (*const E, bool) {
+        let gradient = problem.gradient.cast::<E>();
+        let gradient = gradient.offset(gradient_offset(problem, self.at.row()) as isize);
+        let x = x_of_row::<E>(self.problem, &self.offsets);
+        let distance = x.addr().wrapping_sub(gradient.addr());
+        (gradient, ALIGNED || distance.is_multiple_of(16))
     }
 }

@@ -65,6 +65,20 @@ pub struct RowDimension {
     pub lse: i64,
 }
 
+impl RowDimension {
+    /// Of size 1, along which nothing moves.
+    pub const NONE: Self = RowDimension {
+        size: Divisor::new(1),
+        x: 0,
+        y: 0,
+        bytes: 0,
+        additive: 0,
+        lengths: 0,
+        bank_index: 0,
+        lse: 0,
+    };
+}
+
 /// A forward problem, passed to the kernel by value. Pointers that are null stand for what the
 /// problem does not have.
 ///
