@@ -6,11 +6,11 @@
 //! on outputs that were poisoned before.
 
 use bench_record::{Cell, Record, Spread};
-use bench_support::{AttentionCase, AttentionShape, Feature, Gpu, Result};
+use bench_support::{AttentionCase, AttentionShape, Feature, Gpu, Result, Turns};
 use clap::Parser;
 use fused_attention::{Element, attention_tile_names};
 use half::{bf16, f16};
-use std::{collections::BTreeMap, path::PathBuf, thread::sleep, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 /// Attention's forward, in rounds.
 #[derive(Parser)]
@@ -99,9 +99,6 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Calls of an implementation in a round, at most: fewer than the driver's queue takes.
-const MOST_REPEATS: f64 = 500.0;
-
 fn measure<T: Element>(
     gpu: &Gpu,
     options: &Options,
@@ -111,6 +108,12 @@ fn measure<T: Element>(
     let case = AttentionCase::<T>::new(&gpu.device, shape, feature)?;
     let attention = case.options();
     let preferred = case.explain(&attention)?.tile;
+    let turns = Turns {
+        rounds: options.rounds,
+        milliseconds: options.milliseconds,
+        most_calls: Turns::MOST_CALLS,
+        rest: Duration::from_millis(options.rest),
+    };
     let mut cells = Vec::new();
     for tile in attention_tile_names().filter(|&tile| options.all_tiles || tile == preferred) {
         let attention = attention.with_tile(tile)?;
@@ -125,24 +128,9 @@ fn measure<T: Element>(
             implementations.push(("plain", &plain));
         }
         let free = gpu.free_bytes();
-        let repeats: Vec<usize> = implementations
-            .iter()
-            .map(|(_, run)| {
-                run();
-                let once = gpu.time(run).as_secs_f64() * 1e3;
-                (options.milliseconds / once).ceil().clamp(1.0, MOST_REPEATS) as usize
-            })
-            .collect();
+        let (names, runs): (Vec<&str>, Vec<&dyn Fn()>) = implementations.into_iter().unzip();
+        let microseconds = turns.measure(gpu, &runs);
         let taken = free.saturating_sub(gpu.free_bytes());
-        let mut microseconds: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-        for _ in 0..options.rounds {
-            for (&(name, run), &repeats) in implementations.iter().zip(&repeats) {
-                sleep(Duration::from_millis(options.rest));
-                let time = gpu.time(|| (0..repeats).for_each(|_| run()));
-                let each = time.as_secs_f64() * 1e6 / repeats as f64;
-                microseconds.entry(name.to_owned()).or_default().push(each);
-            }
-        }
         let AttentionShape { batch, heads, length, head_dim } = shape;
         cells.push(Cell {
             direction: "attention_forward".to_owned(),
@@ -155,7 +143,7 @@ fn measure<T: Element>(
             bytes: case.tensor_bytes() as u64,
             checked_error: Some(checked_error),
             peak_bytes: [("ours".to_owned(), (case.tensor_bytes() + taken) as u64)].into(),
-            microseconds,
+            microseconds: names.into_iter().map(str::to_owned).zip(microseconds).collect(),
         });
     }
     Ok(cells)

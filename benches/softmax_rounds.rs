@@ -4,11 +4,11 @@
 //! with the f64 reference in the same process, on an output that was poisoned before.
 
 use bench_record::{Cell, Record, Spread};
-use bench_support::{Buffers, Case, ElementType, Gpu, MaskKind, Problem, Result, Selection};
+use bench_support::{Buffers, Case, ElementType, Gpu, MaskKind, Problem, Result, Selection, Turns};
 use clap::Parser;
 use fused_attention::{Accumulate, ScaledMaskedSoftmax};
 use half::{bf16, f16};
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 /// Softmax in turn with a copy.
 #[derive(Parser)]
@@ -58,9 +58,6 @@ fn main() -> Result<()> {
     }
     Ok(())
 }
-
-/// Calls of an implementation in a round, at most: fewer than the driver's queue takes.
-const MOST_REPEATS: f64 = 500.0;
 
 /// Of the GPU's free memory, what buffers may take.
 const MEMORY_SHARE: f64 = 0.9;
@@ -134,23 +131,15 @@ fn rounds<T: Accumulate>(
     }
     // What a call takes beyond its tensors; the check has loaded the kernel.
     let free = gpu.free_bytes();
-    let repeats: Vec<usize> = implementations
-        .iter()
-        .map(|(_, run)| {
-            run();
-            let once = gpu.time(run).as_secs_f64() * 1e3;
-            (options.milliseconds / once).ceil().clamp(1.0, MOST_REPEATS) as usize
-        })
-        .collect();
+    let turns = Turns {
+        rounds: options.rounds,
+        milliseconds: options.milliseconds,
+        most_calls: Turns::MOST_CALLS,
+        rest: Duration::ZERO,
+    };
+    let (names, runs): (Vec<&str>, Vec<&dyn Fn()>) = implementations.into_iter().unzip();
+    let microseconds = turns.measure(gpu, &runs);
     let taken = free.saturating_sub(gpu.free_bytes());
-    let mut microseconds: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for _ in 0..options.rounds {
-        for (&(name, run), &repeats) in implementations.iter().zip(&repeats) {
-            let time: Duration = gpu.time(|| (0..repeats).for_each(|_| run()));
-            let each = time.as_secs_f64() * 1e6 / repeats as f64;
-            microseconds.entry(name.to_owned()).or_default().push(each);
-        }
-    }
     Ok(Cell {
         direction: problem.direction.to_string(),
         dtype: problem.element.to_string(),
@@ -162,7 +151,7 @@ fn rounds<T: Accumulate>(
         bytes: problem.bytes() as u64,
         checked_error: Some(checked_error),
         peak_bytes: [("ours".to_owned(), (case.tensor_bytes() + taken) as u64)].into(),
-        microseconds,
+        microseconds: names.into_iter().map(str::to_owned).zip(microseconds).collect(),
     })
 }
 

@@ -2,14 +2,14 @@
 //! that are faster than the library's choice. `FUSED_ATTENTION_TUNING=FILE` then prefers them.
 
 use bench_support::{
-    Buffers, Case, Direction, ElementType, Gpu, MaskKind, Problem, Result,
+    Buffers, Case, Direction, ElementType, Gpu, MaskKind, Problem, Result, Turns,
     tuning::{Change, Grid, Kind, Place, Timing, faster, preferences},
 };
 use clap::Parser;
 use fused_attention::{Accumulate, ScaledMaskedSoftmax, TunedMask, TunedOperation, Tuning};
 use half::{bf16, f16};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::{cell::Cell, env, fs, path::PathBuf};
+use std::{cell::Cell, env, fs, path::PathBuf, time::Duration};
 
 /// Measures every tile that can run a problem, and writes a file of preferences.
 #[derive(Parser)]
@@ -171,22 +171,20 @@ impl Tuner<'_> {
             next.set((number + 1) % cases.len());
             cases[number].run(softmax, &self.gpu.stream).expect("a tile that can run it");
         };
-        let repeats: Vec<usize> = tiles
+        let turns = Turns {
+            rounds: self.options.rounds,
+            milliseconds: self.options.milliseconds,
+            most_calls: MOST_CALLS,
+            rest: Duration::ZERO,
+        };
+        let runs: Vec<_> = tiles.iter().map(|(_, softmax)| move || run(softmax)).collect();
+        let runs: Vec<&dyn Fn()> = runs.iter().map(|run| run as &dyn Fn()).collect();
+        let microseconds = turns.measure(self.gpu, &runs);
+        let timings: Vec<Timing> = tiles
             .iter()
-            .map(|(_, softmax)| {
-                run(softmax);
-                let once = self.gpu.time(|| run(softmax)).as_secs_f64() * 1e3;
-                (self.options.milliseconds / once).ceil().clamp(1.0, MOST_REPEATS) as usize
-            })
+            .zip(microseconds)
+            .map(|(&(tile, _), microseconds)| Timing { tile, microseconds })
             .collect();
-        let mut timings: Vec<Timing> =
-            tiles.iter().map(|&(tile, _)| Timing { tile, microseconds: Vec::new() }).collect();
-        for _ in 0..self.options.rounds {
-            for ((timing, (_, softmax)), &repeats) in timings.iter_mut().zip(&tiles).zip(&repeats) {
-                let time = self.gpu.time(|| (0..repeats).for_each(|_| run(softmax)));
-                timing.microseconds.push(time.as_secs_f64() * 1e6 / repeats as f64);
-            }
-        }
         let Some((to, gain)) = faster(&timings[0], &timings[1..], self.options.noise) else {
             return Ok(());
         };
@@ -201,7 +199,7 @@ impl Tuner<'_> {
 const MOST_COPIES: usize = 16;
 
 /// Launches of a tile in a round, at most: fewer than the driver's queue takes.
-const MOST_REPEATS: f64 = 200.0;
+const MOST_CALLS: usize = 200;
 
 fn kind(direction: Direction, element: ElementType, mask: MaskKind, aligned: bool) -> Kind {
     let operation = match direction {

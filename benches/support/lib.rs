@@ -11,6 +11,7 @@ mod gpu;
 mod problem;
 mod selection;
 pub mod tuning;
+mod turns;
 
 pub use attention::{AttentionCase, AttentionShape, Feature};
 pub use case::{Buffers, Case, SCALE};
@@ -18,6 +19,7 @@ pub use events::CudaEvents;
 pub use gpu::Gpu;
 pub use problem::{Direction, ElementType, MaskKind, Problem, WINDOW};
 pub use selection::{COLUMNS, MASKED_COLUMNS, Selection};
+pub use turns::Turns;
 
 /// What the benchmarks return.
 pub type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
