@@ -9,9 +9,10 @@
 //!
 //! Exits with 0 if the result is right, with 1 if it is not, with 2 if there is no result.
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use example_support::{
     attention::{self, AttentionReport, AttentionRequest, Refusal},
+    command_line::{Diagonal, exit_code},
     device::{self, Wanted},
     shipped,
     tensor_file::{self, TensorFile},
@@ -51,37 +52,14 @@ struct Options {
     window: Option<Vec<i64>>,
     /// Where to run.
     #[arg(long, default_value = "auto")]
-    device: DeviceChoice,
+    device: Wanted,
     /// Where to write the result.
     #[arg(long, default_value = "attention.safetensors")]
     out: PathBuf,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Diagonal {
-    BottomRight,
-    TopLeft,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum DeviceChoice {
-    /// The first GPU, or the emulator if there is none.
-    Auto,
-    /// The first GPU.
-    Cuda,
-    /// The emulator on the CPU.
-    Emulator,
-}
-
 fn main() -> ExitCode {
-    match run(&Options::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
-        Err(refusal) => {
-            eprintln!("error: {refusal}");
-            ExitCode::from(2)
-        }
-    }
+    exit_code(run(&Options::parse()))
 }
 
 /// Whether the result is right.
@@ -98,17 +76,10 @@ fn run(options: &Options) -> Result<bool, Refusal> {
             Some(scale) => Some(scale),
             None => file.scale()?,
         },
-        causal: options.causal.map(|diagonal| match diagonal {
-            Diagonal::BottomRight => Causal::BottomRight,
-            Diagonal::TopLeft => Causal::TopLeft,
-        }),
+        causal: options.causal.map(Causal::from),
         window: options.window.as_ref().map(|window| (window[0], window[1])),
     };
-    let (device, why) = device::choose(match options.device {
-        DeviceChoice::Auto => Wanted::Auto,
-        DeviceChoice::Cuda => Wanted::Cuda,
-        DeviceChoice::Emulator => Wanted::Emulator,
-    })?;
+    let (device, why) = device::choose(options.device)?;
     println!("device  {device}: {why}");
     println!("input   {}", request.describe(&file)?);
     let AttentionReport { plan, check, time, o, lse } = attention::run(&device, &file, &request)?;

@@ -11,6 +11,7 @@
 
 use clap::{Parser, ValueEnum};
 use example_support::{
+    command_line::{Diagonal, exit_code},
     device::{self, Wanted},
     shipped,
     softmax::{self, Polarity, Refusal, SoftmaxReport, SoftmaxRequest},
@@ -47,7 +48,7 @@ struct Options {
     causal: Option<Diagonal>,
     /// Where to run.
     #[arg(long, default_value = "auto")]
-    device: DeviceChoice,
+    device: Wanted,
     /// Where to write the result.
     #[arg(long, default_value = "softmax.safetensors")]
     out: PathBuf,
@@ -61,31 +62,8 @@ enum Nonzero {
     Keep,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Diagonal {
-    BottomRight,
-    TopLeft,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum DeviceChoice {
-    /// The first GPU, or the emulator if there is none.
-    Auto,
-    /// The first GPU.
-    Cuda,
-    /// The emulator on the CPU.
-    Emulator,
-}
-
 fn main() -> ExitCode {
-    match run(&Options::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
-        Err(refusal) => {
-            eprintln!("error: {refusal}");
-            ExitCode::from(2)
-        }
-    }
+    exit_code(run(&Options::parse()))
 }
 
 /// Whether the result is right.
@@ -106,16 +84,9 @@ fn run(options: &Options) -> Result<bool, Refusal> {
             Some(scale) => scale,
             None => file.scale()?.unwrap_or(1.0),
         },
-        causal: options.causal.map(|diagonal| match diagonal {
-            Diagonal::BottomRight => Causal::BottomRight,
-            Diagonal::TopLeft => Causal::TopLeft,
-        }),
+        causal: options.causal.map(Causal::from),
     };
-    let (device, why) = device::choose(match options.device {
-        DeviceChoice::Auto => Wanted::Auto,
-        DeviceChoice::Cuda => Wanted::Cuda,
-        DeviceChoice::Emulator => Wanted::Emulator,
-    })?;
+    let (device, why) = device::choose(options.device)?;
     println!("device  {device}: {why}");
     println!("input   {}", request.describe(&file)?);
     let report = softmax::run(&device, &file, &request)?;

@@ -1,15 +1,16 @@
 //! The choice between a GPU and the emulator.
 
+use clap::ValueEnum;
 use fused_attention::{Device, Result};
 
 /// What the user asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Wanted {
     /// The first GPU, or the emulator if there is none.
     Auto,
     /// The first GPU.
     Cuda,
-    /// The emulator.
+    /// The emulator on the CPU.
     Emulator,
 }
 

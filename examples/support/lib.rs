@@ -3,6 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | [`tensor_file`] | reading and writing safetensors |
+//! | [`command_line`] | options and exit codes |
 //! | [`device`] | the choice between a GPU and the emulator |
 //! | [`softmax`] | a softmax of tensors from a file, compared with the reference, and its time |
 //! | [`attention`] | attention of tensors from a file, likewise |
@@ -10,6 +11,7 @@
 //! | [`shipped`] | the inputs that ship with the examples |
 
 pub mod attention;
+pub mod command_line;
 pub mod device;
 pub mod shipped;
 pub mod softmax;
