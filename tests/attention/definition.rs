@@ -2,21 +2,19 @@
 //! on the CPU.
 
 use super::properties::problem;
-use crate::softmax::properties::cases;
 use fused_attention::{Device, Element};
 use half::{bf16, f16};
-use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use support::gpus;
+use proptest::test_runner::TestCaseError;
+use support::{
+    gpus,
+    random_problems::{cases, draw},
+};
 
 fn random_problems<T: Element>(cases: u32, device: &Device) {
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
-    let result = TestRunner::new(config).run(&problem(1 << 18), |case| {
+    draw(cases, &problem(1 << 18), |case| {
         let failed = |error| TestCaseError::fail(format!("{} on {device}: {error}", T::DTYPE));
         case.solve::<T>().check_definition(device).map_err(failed)
     });
-    if let Err(error) = result {
-        panic!("{error}");
-    }
 }
 
 fn on_every_backend<T: Element>() {

@@ -1,17 +1,13 @@
 //! Random problems of every sort, compared with the reference; a failure is shrunk to a small one.
 
-use crate::softmax::properties::{cases, emulator, placement};
 use fused_attention::{Causal, Device, Element, Polarity, attention_tile_names};
 use half::{bf16, f16};
-use proptest::{
-    prelude::*,
-    sample::select,
-    test_runner::{Config, TestCaseError, TestRunner},
-};
+use proptest::{prelude::*, sample::select, test_runner::TestCaseError};
 use support::{
     attention_case::{AttentionCase, Edit, Operand},
     gpus,
     placement::Placement,
+    random_problems::{cases, draw, emulator, placement},
     softmax_case::{AdditiveMask, Bank, ByteMask, Values},
 };
 
@@ -322,23 +318,15 @@ impl Features {
     }
 }
 
-/// Draws problems and runs each on the device that belongs to its seed.
-fn run<T: Element>(cases: u32, most: usize, device: impl Fn(u64) -> Device) {
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
-    let result = TestRunner::new(config).run(&problem(most), |case| {
-        let device = device(case.seed);
-        let failed = |error| TestCaseError::fail(format!("{} on {device}: {error}", T::DTYPE));
-        case.solve_for::<T>(&device).check(&device).map_err(failed)
-    });
-    if let Err(error) = result {
-        panic!("{error}");
-    }
+fn check<T: Element>(case: &AttentionCase, device: &Device) -> Result<(), TestCaseError> {
+    let failed = |error| TestCaseError::fail(format!("{} on {device}: {error}", T::DTYPE));
+    case.solve_for::<T>(device).check(device).map_err(failed)
 }
 
 fn random_problems<T: Element>() {
-    run::<T>(cases(false), 1 << 22, emulator);
+    draw(cases(false), &problem(1 << 22), |case| check::<T>(&case, &emulator(case.seed)));
     for gpu in gpus() {
-        run::<T>(cases(true), 1 << 27, |_| gpu.clone());
+        draw(cases(true), &problem(1 << 27), |case| check::<T>(&case, &gpu));
     }
 }
 

@@ -11,7 +11,7 @@ mod masks;
 mod not_finite;
 mod omitted_synchronisation;
 mod plans;
-pub(crate) mod properties;
+mod properties;
 mod ring;
 mod scales;
 mod shapes;

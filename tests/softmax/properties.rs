@@ -1,25 +1,14 @@
 //! Random problems of every sort, compared with the reference; a failure is shrunk to a small one.
 
-use cuda_emulator::Emulator;
 use fused_attention::{Accumulate, Causal, Device, Error, Per, Polarity, tile_names};
 use half::{bf16, f16};
-use proptest::{
-    prelude::*,
-    sample::select,
-    test_runner::{Config, TestCaseError, TestRunner},
-};
+use proptest::{prelude::*, sample::select, test_runner::TestCaseError};
 use support::{
     gpus,
     placement::Placement,
+    random_problems::{cases, draw, emulator, placement},
     softmax_case::{AdditiveMask, Bank, ByteMask, Lengths, SoftmaxCase, Values},
 };
-
-/// How many problems are drawn: `FUSED_ATTENTION_TEST_CASES`, or as many as a test run has time
-/// for on the emulator, and more on a GPU.
-pub(crate) fn cases(on_gpu: bool) -> u32 {
-    let asked = std::env::var("FUSED_ATTENTION_TEST_CASES").ok().and_then(|n| n.parse().ok());
-    asked.unwrap_or(if on_gpu { 2000 } else { 250 })
-}
 
 /// x's shape: up to six dimensions, few rows, columns around the sizes of vectors and warps.
 fn shape() -> impl Strategy<Value = Vec<usize>> {
@@ -38,20 +27,6 @@ fn shape() -> impl Strategy<Value = Vec<usize>> {
         shape.push(columns);
         shape
     })
-}
-
-pub(crate) fn placement() -> impl Strategy<Value = Placement> {
-    use Placement::{Contiguous, Offset, Packed, Permuted, Sliced};
-    select(vec![
-        Contiguous,
-        Offset(8),
-        Offset(1),
-        Offset(4),
-        Sliced(8),
-        Sliced(3),
-        Packed,
-        Permuted,
-    ])
 }
 
 fn values() -> impl Strategy<Value = Values> {
@@ -202,28 +177,11 @@ fn check<T: Accumulate>(case: &SoftmaxCase, device: &Device) -> Result<(), TestC
     }
 }
 
-/// Draws problems and runs each on the device that belongs to its seed.
-fn run<T: Accumulate>(cases: u32, device: impl Fn(u64) -> Device) {
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
-    let result = TestRunner::new(config)
-        .run(&problem(tile_names().collect()), |case| check::<T>(&case, &device(case.seed)));
-    if let Err(error) = result {
-        panic!("{error}");
-    }
-}
-
-/// Half of the problems on the plain emulator, half under adversarial schedules.
-pub(crate) fn emulator(seed: u64) -> Device {
-    match seed % 2 {
-        0 => Device::emulator(),
-        _ => Device::emulator_with(Emulator::adversarial(seed)),
-    }
-}
-
 fn random_problems<T: Accumulate>() {
-    run::<T>(cases(false), emulator);
+    let problems = problem(tile_names().collect());
+    draw(cases(false), &problems, |case| check::<T>(&case, &emulator(case.seed)));
     for gpu in gpus() {
-        run::<T>(cases(true), |_| gpu.clone());
+        draw(cases(true), &problems, |case| check::<T>(&case, &gpu));
     }
 }
 

@@ -4,6 +4,7 @@ pub mod allocations;
 pub mod attention_case;
 pub mod placement;
 pub mod random;
+pub mod random_problems;
 pub mod softmax_case;
 
 use fused_attention::{Device, DeviceKind};

@@ -1,15 +1,12 @@
 //! Random problems of every sort, compared with the reference; a failure is shrunk to a small one.
 
-use super::super::properties::{cases, edits, emulator, placement, problem};
+use super::super::properties::{edits, problem};
 use fused_attention::{Accumulate, Device, backward_tile_names, reference::softmax::Saved};
 use half::{bf16, f16};
-use proptest::{
-    prelude::*,
-    sample::select,
-    test_runner::{Config, TestCaseError, TestRunner},
-};
+use proptest::{prelude::*, sample::select, test_runner::TestCaseError};
 use support::{
     gpus,
+    random_problems::{cases, draw, emulator, placement},
     softmax_case::{BackwardCase, InPlace, SOURCES, Values},
 };
 
@@ -48,20 +45,11 @@ fn check<T: Accumulate>(case: &BackwardCase, device: &Device) -> Result<(), Test
     }
 }
 
-/// Draws problems and runs each on the device that belongs to its seed.
-fn run<T: Accumulate>(cases: u32, device: impl Fn(u64) -> Device) {
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
-    let result = TestRunner::new(config)
-        .run(&backward_problem(), |case| check::<T>(&case, &device(case.forward.seed)));
-    if let Err(error) = result {
-        panic!("{error}");
-    }
-}
-
 fn random_problems<T: Accumulate>() {
-    run::<T>(cases(false), emulator);
+    let problems = backward_problem();
+    draw(cases(false), &problems, |case| check::<T>(&case, &emulator(case.forward.seed)));
     for gpu in gpus() {
-        run::<T>(cases(true), |_| gpu.clone());
+        draw(cases(true), &problems, |case| check::<T>(&case, &gpu));
     }
 }
 
