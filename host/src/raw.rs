@@ -19,6 +19,28 @@ pub struct RawTensor {
     pub strides: Dims<i64>,
 }
 
+/// Checks pointers and memory of a call's tensors, given with their names in errors, of which the
+/// first `outputs` are written. Those overlap with no other, but with inputs that `is_in_place` lets
+/// pass.
+///
+/// # Errors
+/// A pointer is wrong, or an output overlaps with another tensor.
+pub(crate) fn check_memory<I: Iterator<Item = (&'static str, RawTensor)>>(
+    tensors: impl Fn() -> I,
+    outputs: usize,
+    is_in_place: impl Fn(&str, &RawTensor) -> bool,
+) -> Result<()> {
+    for (i, (name, raw)) in tensors().enumerate() {
+        raw.check(name)?;
+        for (output, written) in tensors().take(outputs.min(i)) {
+            if written.overlaps(&raw)? && !is_in_place(name, &raw) {
+                return Err(Error::OverlappingOutput { output, other: name });
+            }
+        }
+    }
+    Ok(())
+}
+
 impl RawTensor {
     /// A tensor with a stride, in elements, for each dimension.
     ///

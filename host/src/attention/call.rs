@@ -1,10 +1,7 @@
 //! A call's tensors, one by one.
 
 use super::raw::{RawAttention, RawDropoutSeed};
-use crate::{Error, RawTensor, Result};
-
-/// The tensors that are written, first in [`RawAttention::tensors`].
-const OUTPUTS: [&str; 2] = ["o", "lse"];
+use crate::{RawTensor, Result, raw};
 
 impl RawAttention {
     /// Every tensor with its name in errors; outputs first.
@@ -15,8 +12,8 @@ impl RawAttention {
         };
         let mask = &self.mask;
         [
-            (OUTPUTS[0], Some(self.o)),
-            (OUTPUTS[1], self.lse),
+            ("o", Some(self.o)),
+            ("lse", self.lse),
             ("q", Some(self.q)),
             ("k", Some(self.k)),
             ("v", Some(self.v)),
@@ -71,15 +68,7 @@ impl RawAttention {
 
     /// Pointers and memory, which no plan covers.
     pub(super) fn check_memory(&self) -> Result<()> {
-        for (i, (name, raw)) in self.tensors().enumerate() {
-            raw.check(name)?;
-            let written = |&(name, _): &(&'static str, RawTensor)| OUTPUTS.contains(&name);
-            for (output, written) in self.tensors().take(i).take_while(written) {
-                if written.overlaps(&raw)? {
-                    return Err(Error::OverlappingOutput { output, other: name });
-                }
-            }
-        }
-        Ok(())
+        let outputs = 1 + usize::from(self.lse.is_some());
+        raw::check_memory(|| self.tensors(), outputs, |_, _| false)
     }
 }

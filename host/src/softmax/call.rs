@@ -1,7 +1,7 @@
 //! A call's tensors, forward or backward alike: what checks, plans and launches work on.
 
 use super::raw::{RawBackward, RawForward, RawSaved};
-use crate::{Error, RawMask, RawTensor, Result};
+use crate::{RawMask, RawTensor, Result, raw};
 
 /// What is computed from what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -124,15 +124,7 @@ impl Call {
     /// Pointers and memory, which no plan covers.
     pub fn check_memory(&self) -> Result<()> {
         let outputs = 1 + usize::from(self.lse.is_some());
-        for (i, (name, raw)) in self.tensors().enumerate() {
-            raw.check(name)?;
-            for (output, written) in self.tensors().take(outputs.min(i)) {
-                if written.overlaps(&raw)? && !self.is_in_place(name, &raw) {
-                    return Err(Error::OverlappingOutput { output, other: name });
-                }
-            }
-        }
-        Ok(())
+        raw::check_memory(|| self.tensors(), outputs, |name, input| self.is_in_place(name, input))
     }
 
     /// Whether this input of a backward is the output itself, which may be: each element is read by
