@@ -9,20 +9,27 @@ reference in f64 at sampled queries. Then they take turns, round by round. Times
 CUDA events, over launches that are queued while the GPU is still busy. README.md tells more.
 """
 
-import argparse
 import importlib
-import json
 import math
 import re
 import statistics
 import sys
 import time
-from datetime import datetime, timezone
-from pathlib import Path
 from typing import NamedTuple
 
 import fused_attention
-from peers import EPSILON, NAMES, Gpu, card, command, in_turn, launches_for, ratios, spread, versions
+from peers import (
+    EPSILON,
+    NAMES,
+    compare,
+    numbers,
+    parser_of,
+    ratios,
+    refuse_unknown,
+    spread,
+    take_turns,
+    words,
+)
 
 CHECKED_QUERIES = 16
 MASKS = ["none", "causal", "bytes", "bias"]
@@ -197,14 +204,7 @@ def measure(gpu, cell, options):
             if name == "ours":
                 raise
             print(f"    {name}: not measured: {type(error).__name__}: {error}")
-    launches = {}
-    for name, run in runs.items():
-        run()
-        launches[name] = launches_for(gpu.time(run, 2, problem.lead), options.milliseconds)
-    microseconds = {name: [] for name in runs}
-    for round_number in range(options.rounds):
-        for name in in_turn(list(runs), round_number):
-            microseconds[name].append(gpu.time(runs[name], launches[name], problem.lead))
+    microseconds = take_turns(gpu, runs, problem.lead, options)
     batch, heads, length, _ = cell.shape
     return {
         "direction": "attention_forward",
@@ -249,37 +249,17 @@ def summary(records):
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-
-    def words(text):
-        return [word for word in text.split(",") if word]
-
-    def numbers(text):
-        return [int(word) for word in words(text)]
-
+    parser = parser_of(__doc__, PEERS, rounds=5, milliseconds=25)
     parser.add_argument("--masks", type=words, default="none,causal", help=", ".join(MASKS))
     parser.add_argument("--lengths", type=numbers, default="1024,2048,4096,8192,16384")
     parser.add_argument("--head-dims", type=numbers, default="64,128")
     parser.add_argument("--tokens", type=int, default=16384, help="of all sequences")
     parser.add_argument("--width", type=int, default=2048, help="elements of all heads")
     parser.add_argument("--dtype", choices=["bf16", "f16"], default="bf16")
-    parser.add_argument("--peers", type=words, default=",".join(PEERS))
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument(
-        "--milliseconds", type=float, default=25, help="of an implementation in a round, about"
-    )
-    parser.add_argument("--library", type=Path, help="libfused_attention.so")
-    parser.add_argument("--record", type=Path, help="where to write the measurements, as JSON")
     options = parser.parse_args(arguments)
-    for name, values, known in [
-        ("masks", options.masks, MASKS),
-        ("peers", options.peers, PEERS),
-    ]:
-        for value in values:
-            if value not in known:
-                parser.error(f"--{name}: {value!r} is not one of {', '.join(known)}")
+    refuse_unknown(
+        parser, [("masks", options.masks, MASKS), ("peers", options.peers, PEERS)]
+    )
     if options.rounds < 1 or min([*options.lengths, *options.head_dims]) < 1:
         parser.error("rounds, lengths and head dimensions are at least 1")
     return options
@@ -289,30 +269,21 @@ def main(arguments=None, gpu=None):
     arguments = sys.argv[1:] if arguments is None else arguments
     options = parse(arguments)
     start = time.monotonic()
-    library = fused_attention.Library(options.library)
-    record = {
-        "benchmark": "attention peers",
-        "card": card(),
-        "date": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "command": command(arguments, "attention_peers.py"),
-        "versions": versions(library),
-        "cells": [],
-    }
-    gpu = gpu or Gpu(library)
-    print(f"{record['card']}, {record['date']}: {gpu.device.name}, {record['versions']}")
-    failures = []
-    for cell in cells(options):
-        name = f"{cell.dtype} {' x '.join(map(str, cell.shape))} mask {cell.mask}"
-        print(name, flush=True)
-        try:
-            record["cells"].append(measure(gpu, cell, options))
-            report(record["cells"][-1], cell.operations)
-        except Exception as error:
-            failures.append(name)
-            print(f"    FAILED: {type(error).__name__}: {error}")
-    if options.record and record["cells"]:
-        options.record.write_text(json.dumps(record, indent=2) + "\n")
-    print("\n".join(summary(record["cells"])))
+
+    def name(cell):
+        return f"{cell.dtype} {' x '.join(map(str, cell.shape))} mask {cell.mask}"
+
+    records, failures = compare(
+        "attention peers",
+        "attention_peers.py",
+        arguments,
+        options,
+        gpu,
+        [(name(cell), cell) for cell in cells(options)],
+        lambda gpu, cell: measure(gpu, cell, options),
+        lambda record, cell: report(record, cell.operations),
+    )
+    print("\n".join(summary(records)))
     print(f"{time.monotonic() - start:.0f} s in all")
     if failures:
         sys.exit("failed: " + ", ".join(failures))

@@ -105,6 +105,21 @@ def in_turn(names, round_number):
     return names[start:] + names[:start]
 
 
+def take_turns(gpu, runs, lead, options, outputs=1):
+    """The microseconds of a launch of each function in `runs`, which takes the number of one of
+    `outputs`, round by round."""
+    launches = {}
+    for name, run in runs.items():
+        for i in range(outputs):
+            run(i)
+        launches[name] = launches_for(gpu.time(run, 2, lead), options.milliseconds)
+    microseconds = {name: [] for name in runs}
+    for round_number in range(options.rounds):
+        for name in in_turn(list(runs), round_number):
+            microseconds[name].append(gpu.time(runs[name], launches[name], lead))
+    return microseconds
+
+
 def ratios(microseconds, of, over):
     """How many times as fast as another an implementation is, round by round."""
     return [b / a for a, b in zip(microseconds[of], microseconds[over], strict=True)]
@@ -116,13 +131,13 @@ def spread(values):
 
 def command(arguments, script="peers.py"):
     """The command line as it counts for a measurement: not where files are."""
-    words, skip = [script], False
+    kept, skip = [script], False
     for word in arguments:
         name = word.split("=")[0]
         if not skip and name not in ("--record", "--library"):
-            words.append(word)
+            kept.append(word)
         skip = word in ("--record", "--library")
-    return " ".join(words)
+    return " ".join(kept)
 
 
 def card():
@@ -396,16 +411,7 @@ def measure(gpu, cell, options, preparing):
                 raise
             print(f"    {name}: not measured: {type(error).__name__}: {error}")
         preparing[name] = preparing.get(name, 0.0) + time.monotonic() - start
-    launches = {}
-    for name, run in runs.items():
-        for i in range(len(problem.out)):
-            run(i)
-        estimate = gpu.time(run, 2, problem.lead)
-        launches[name] = launches_for(estimate, options.milliseconds)
-    microseconds = {name: [] for name in runs}
-    for round_number in range(options.rounds):
-        for name in in_turn(list(runs), round_number):
-            microseconds[name].append(gpu.time(runs[name], launches[name], problem.lead))
+    microseconds = take_turns(gpu, runs, problem.lead, options, len(problem.out))
     return {
         "direction": cell.direction,
         "dtype": cell.dtype,
@@ -457,17 +463,71 @@ def summary(records):
         yield line + (f"; wholly below 0.98: {', '.join(slower)}" if slower else "")
 
 
-def parse(arguments):
+def words(text):
+    return [word for word in text.split(",") if word]
+
+
+def numbers(text):
+    return [int(word) for word in words(text)]
+
+
+def parser_of(text, peers, rounds, milliseconds):
+    """A parser of what every comparison with `peers` takes, which `text` describes."""
     parser = argparse.ArgumentParser(
-        description=__doc__.split("\n\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+        description=text.split("\n\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
+    parser.add_argument("--peers", type=words, default=",".join(peers))
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument(
+        "--milliseconds",
+        type=float,
+        default=milliseconds,
+        help="of an implementation in a round, about",
+    )
+    parser.add_argument("--library", type=Path, help="libfused_attention.so")
+    parser.add_argument("--record", type=Path, help="where to write the measurements, as JSON")
+    return parser
 
-    def words(text):
-        return [word for word in text.split(",") if word]
 
-    def numbers(text):
-        return [int(word) for word in words(text)]
+def refuse_unknown(parser, lists):
+    """Ends with an error if a list, given as its name, its values and the known ones, has others."""
+    for name, values, known in lists:
+        for value in values:
+            if value not in known:
+                parser.error(f"--{name}: {value!r} is not one of {', '.join(known)}")
 
+
+def compare(benchmark, script, arguments, options, gpu, cells, measure, report):
+    """Measures `cells`, each a name and what `measure` takes after the GPU, and tells each by
+    `report`. Returns the records, which are written if the options say where, and the names of
+    those that failed."""
+    library = fused_attention.Library(options.library)
+    record = {
+        "benchmark": benchmark,
+        "card": card(),
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": command(arguments, script),
+        "versions": versions(library),
+        "cells": [],
+    }
+    gpu = gpu or Gpu(library)
+    print(f"{record['card']}, {record['date']}: {gpu.device.name}, {record['versions']}")
+    failures = []
+    for name, cell in cells:
+        print(name, flush=True)
+        try:
+            record["cells"].append(measure(gpu, cell))
+            report(record["cells"][-1], cell)
+        except Exception as error:
+            failures.append(name)
+            print(f"    FAILED: {type(error).__name__}: {error}")
+    if options.record and record["cells"]:
+        options.record.write_text(json.dumps(record, indent=2) + "\n")
+    return record["cells"], failures
+
+
+def parse(arguments):
+    parser = parser_of(__doc__, PEERS, rounds=7, milliseconds=2.5)
     parser.add_argument("--direction", type=words, default="forward,backward")
     parser.add_argument("--masks", type=words, default="none,heads", help="none, bytes, heads")
     parser.add_argument(
@@ -478,24 +538,17 @@ def parse(arguments):
     parser.add_argument(
         "--dtypes", type=words, help="bf16, f16, f32; if not given bf16, with a mask f16 too"
     )
-    parser.add_argument("--peers", type=words, default=",".join(PEERS))
     parser.add_argument("--elements", type=int, default=1 << 28, help="of x, about")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument(
-        "--milliseconds", type=float, default=2.5, help="of an implementation in a round, about"
-    )
-    parser.add_argument("--library", type=Path, help="libfused_attention.so")
-    parser.add_argument("--record", type=Path, help="where to write the measurements, as JSON")
     options = parser.parse_args(arguments)
-    for name, values, known in [
-        ("direction", options.direction, ["forward", "backward"]),
-        ("masks", options.masks, ["none", "bytes", "heads"]),
-        ("dtypes", options.dtypes or [], list(BYTES)),
-        ("peers", options.peers, PEERS),
-    ]:
-        for value in values:
-            if value not in known:
-                parser.error(f"--{name}: {value!r} is not one of {', '.join(known)}")
+    refuse_unknown(
+        parser,
+        [
+            ("direction", options.direction, ["forward", "backward"]),
+            ("masks", options.masks, ["none", "bytes", "heads"]),
+            ("dtypes", options.dtypes or [], list(BYTES)),
+            ("peers", options.peers, PEERS),
+        ],
+    )
     if options.rounds < 1 or min(options.lengths or [1]) < 1:
         parser.error("rounds and lengths are at least 1")
     return options
@@ -505,30 +558,23 @@ def main(arguments=None, gpu=None):
     arguments = sys.argv[1:] if arguments is None else arguments
     options = parse(arguments)
     start = time.monotonic()
-    library = fused_attention.Library(options.library)
-    record = {
-        "benchmark": "softmax peers",
-        "card": card(),
-        "date": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "command": command(arguments),
-        "versions": versions(library),
-        "cells": [],
-    }
-    gpu = gpu or Gpu(library)
-    print(f"{record['card']}, {record['date']}: {gpu.device.name}, {record['versions']}")
-    preparing, failures = {}, []
-    for cell in cells(options):
-        name = f"{cell.direction} {cell.dtype} {' x '.join(map(str, cell.shape))} mask {cell.mask}"
-        print(name, flush=True)
-        try:
-            record["cells"].append(measure(gpu, cell, options, preparing))
-            report(record["cells"][-1])
-        except Exception as error:
-            failures.append(name)
-            print(f"    FAILED: {type(error).__name__}: {error}")
-    if options.record and record["cells"]:
-        options.record.write_text(json.dumps(record, indent=2) + "\n")
-    print("\n".join(summary(record["cells"])))
+    preparing = {}
+
+    def name(cell):
+        shape = " x ".join(map(str, cell.shape))
+        return f"{cell.direction} {cell.dtype} {shape} mask {cell.mask}"
+
+    records, failures = compare(
+        "softmax peers",
+        "peers.py",
+        arguments,
+        options,
+        gpu,
+        [(name(cell), cell) for cell in cells(options)],
+        lambda gpu, cell: measure(gpu, cell, options, preparing),
+        lambda record, _: report(record),
+    )
+    print("\n".join(summary(records)))
     first = ", ".join(f"{name} {seconds:.0f}" for name, seconds in preparing.items())
     print(f"{time.monotonic() - start:.0f} s in all; compiling and checking, in s: {first}")
     if failures:
