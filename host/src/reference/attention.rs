@@ -4,6 +4,7 @@ mod dropout;
 mod unfused;
 
 pub use dropout::Dropout;
+pub use unfused::row_error;
 
 use super::softmax::{exponentials, sum};
 use crate::Causal;

@@ -11,6 +11,7 @@ use fused_attention::{
 };
 
 /// A problem's numbers, in row-major order of the tensors.
+#[derive(Clone)]
 pub(super) struct Data<T> {
     pub q: Vec<T>,
     pub k: Vec<T>,
@@ -51,6 +52,12 @@ impl<T: Element> Data<T> {
             bank.index.clone().unwrap_or_else(drawn)
         });
         Data { q, k, v, bytes, bias, slopes, bank_index }
+    }
+
+    /// The same without the signs of v: of which the output is the sums of |p v|.
+    pub fn with_positive_v(&self) -> Self {
+        let v = self.v.iter().map(|v| T::from_f64(v.to_f64().abs())).collect();
+        Data { v, ..self.clone() }
     }
 
     /// Calls `f` with the problem in the reference's terms: sequences are batch entries, of as many

@@ -5,7 +5,7 @@ use crate::placement::{Placed, Placement};
 use fused_attention::{
     Device, Dtype, Element, Explanation, Precision,
     reference::{
-        attention::Attention as Solution,
+        attention::{Attention as Solution, row_error},
         tolerance::{Unfused, check_lse, check_output},
     },
 };
@@ -61,14 +61,20 @@ impl<T: Element> SolvedAttention<T> {
     /// Solved by the definition on a device.
     pub(super) fn by_definition(case: AttentionCase, device: &Device) -> Self {
         let data = Data::<T>::draw(&case);
-        let define = |precision| {
-            let defined = define(&case, &data, device, precision);
+        let define_of = |data: &Data<T>, precision| {
+            let defined = define(&case, data, device, precision);
             defined.unwrap_or_else(|error| panic!("{error}\n{case:?}"))
         };
+        let define = |precision| define_of(&data, precision);
         let (o, lse) = define(Precision::Exact);
         let (unfused, _) = define(Precision::Rounded);
-        let unfused: Vec<T> = unfused.into_iter().map(T::from_f64).collect();
-        let unfused = with_quanta(&case, &data, unfused.into());
+        let unfused = Unfused {
+            values: unfused.into_iter().map(T::from_f64).collect(),
+            // The largest score is about as large as the log-sum-exp.
+            row_errors: lse.iter().map(|lse| row_error::<T>(finite(lse.abs()))).collect(),
+            weights: define_of(&data.with_positive_v(), Precision::Exact).0,
+        };
+        let unfused = with_quanta(&case, &data, unfused);
         SolvedAttention { expected: Solution { o, lse }, unfused, case, data }
     }
 
@@ -205,6 +211,11 @@ fn with_quanta<T: Element>(
     });
     let weights: Vec<f64> = weights.collect();
     Unfused { row_errors: vec![1.0; rows], weights, values: unfused.values }
+}
+
+/// The number, or 0.
+fn finite(x: f64) -> f64 {
+    if x.is_finite() { x } else { 0.0 }
 }
 
 fn text(error: fused_attention::Error) -> String {

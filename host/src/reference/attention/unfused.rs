@@ -2,12 +2,28 @@
 
 use super::AttentionProblem;
 use crate::{
-    Element,
+    Dtype, Element,
     reference::{
         softmax::{MOST, epsilon},
         tolerance::Unfused,
     },
 };
+
+/// How far rounding may move the values of a row, as a share of their weights (the sums of |p v|), if no
+/// larger number went into its scores.
+///
+/// The sum of what roundings do to a few probabilities may be nothing by chance, in one computation, and
+/// much in another: so it is no part of what computations have in common. Scores are good for four units
+/// in the last place. Probabilities are rounded to 16 bits, half a unit; with f32 they and v are two
+/// numbers of tf32 each, of 22 bits together.
+pub fn row_error<T: Element>(largest: f64) -> f64 {
+    let probabilities = match T::DTYPE {
+        Dtype::Bf16 => 2f64.powi(-9),
+        Dtype::F16 => 2f64.powi(-12),
+        _ => 2f64.powi(-21),
+    };
+    (4.0 * epsilon::<f32>() * largest).min(MOST) + probabilities
+}
 
 impl AttentionProblem<'_> {
     /// The output without fusion: each step in f32, and scores before biases, probabilities and
@@ -41,7 +57,6 @@ impl AttentionProblem<'_> {
         let counts = |score: f32| score > maximum - 100.0;
         let largest = seen.iter().zip(&sizes).filter(|((_, score), _)| counts(*score));
         let largest = largest.fold(0f32, |largest, (_, &size)| largest.max(size));
-        let error = (4.0 * epsilon::<f32>() * f64::from(largest)).min(MOST);
         if maximum > f32::NEG_INFINITY {
             let sum: f32 = seen.iter().map(|&(_, score)| (score - maximum).exp()).sum();
             for &(j, score) in &seen {
@@ -56,7 +71,7 @@ impl AttentionProblem<'_> {
         }
         Unfused {
             values: values.into_iter().map(|value| T::from_f64(value.into())).collect(),
-            row_errors: vec![error],
+            row_errors: vec![row_error::<T>(largest.into())],
             weights,
         }
     }
