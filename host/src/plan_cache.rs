@@ -1,5 +1,6 @@
 //! Plans, kept by what they were made for.
 
+use foldhash::fast::RandomState;
 use std::{
     collections::HashMap,
     fmt,
@@ -18,14 +19,14 @@ pub struct PlanCache<K, V> {
 }
 
 struct Halves<K, V> {
-    latest: HashMap<K, Arc<V>>,
-    older: HashMap<K, Arc<V>>,
+    latest: HashMap<K, Arc<V>, RandomState>,
+    older: HashMap<K, Arc<V>, RandomState>,
 }
 
 impl<K: Hash + Eq + Clone, V> PlanCache<K, V> {
     /// A cache of at most `capacity` plans, two at least.
     pub fn new(capacity: usize) -> Self {
-        let halves = Halves { latest: HashMap::new(), older: HashMap::new() };
+        let halves = Halves { latest: HashMap::default(), older: HashMap::default() };
         PlanCache { halves: RwLock::new(halves), half: (capacity / 2).max(1) }
     }
 
