@@ -58,8 +58,8 @@ pub struct SoftmaxTile {
     /// Threads in a block, at most; for [`Sharing::Warp`] exactly.
     pub threads: u32,
     /// Blocks that fit on a multiprocessor at once, by their registers: without element masks; with
-    /// them; of f64.
-    pub blocks_per_sm: (u32, u32, u32),
+    /// them; of f64; of rows in turn.
+    pub blocks_per_sm: (u32, u32, u32, u32),
     /// The architecture it is compiled for, and the oldest it runs on.
     pub arch: &'static str,
     /// Why these numbers.
@@ -68,40 +68,40 @@ pub struct SoftmaxTile {
 
 /// Calls `$callback!` with all rows of the table of the softmax forward, in order of preference:
 /// `(name, preference, sharing, residence, vectors, aligned, threads, blocks per multiprocessor
-/// (without, with element masks, f64), arch, reason)`.
+/// (without, with element masks, f64, in turns), arch, reason)`.
 ///
 /// Shares of a copy's speed in the reasons are an H200's, without masks.
 #[macro_export]
 macro_rules! softmax_forward_tiles {
     ($callback:ident) => {
         $callback! {
-            (warp4, RowBytesUpTo(1024), Warp, Registers, 4, true, 128, (8, 8, 8), "sm_70",
+            (warp4, RowBytesUpTo(1024), Warp, Registers, 4, true, 128, (8, 8, 8, 8), "sm_70",
                 "up to 2 KiB a row, without a barrier; four vectors a lane, also where a few lanes \
 take a whole row, spread the cost of finding the row")
-            (block4, RowBytesByMaskUpTo(4096, 2048, 2048), Block, Registers, 4, true, 512, (2, 1, 1), "sm_70",
+            (block4, RowBytesByMaskUpTo(4096, 2048, 2048), Block, Registers, 4, true, 512, (2, 1, 1, 2), "sm_70",
                 "up to 32 KiB a row; for 2 and 4 KiB a block of one or two warps: 1.01, where block8 \
 gives 0.97")
-            (block8, RowBytesByMaskUpTo(4096, 4096, 2048), Block, Registers, 8, true, 256, (3, 2, 2), "sm_70",
+            (block8, RowBytesByMaskUpTo(4096, 4096, 2048), Block, Registers, 8, true, 256, (3, 2, 2, 2), "sm_70",
                 "up to 32 KiB a row: three rows on a multiprocessor at once, so that one loads while \
 another computes; under a causal mask ahead at 4 KiB, and where there is no staged4")
-            (staged4, Always, Block, SharedMemory, 4, true, 128, (6, 6, 5), "sm_90",
+            (staged4, Always, Block, SharedMemory, 4, true, 128, (6, 6, 5, 5), "sm_90",
                 "up to 36 KiB a row, with element masks half as long: 768 threads on a multiprocessor \
 in blocks as small as the row allows, since finding the row takes time: 1.0, where block8 gives 0.97")
-            (cluster4, RowBytesUpTo(1 << 19), Cluster, SharedMemory, 4, true, 128, (6, 6, 6), "sm_90",
+            (cluster4, RowBytesUpTo(1 << 19), Cluster, SharedMemory, 4, true, 128, (6, 6, 6, 5), "sm_90",
                 "any row, over up to sixteen blocks, as staged4 each: 1.0 up to 512 KiB, where reading \
 twice gives 0.64")
-            (ring4, Always, Cluster, Ring, 4, true, 512, (1, 1, 1), "sm_90",
+            (ring4, Always, Cluster, Ring, 4, true, 512, (1, 1, 1, 1), "sm_90",
                 "any row, over sixteen blocks that have a multiprocessor each: 0.75 to 0.95 from 1 to \
 4 MiB, where cluster4 gives 0.58 to 0.74; more threads of fewer vectors give less")
-            (streamed4, Always, Block, Streamed, 4, true, 512, (2, 2, 2), "sm_70",
+            (streamed4, Always, Block, Streamed, 4, true, 512, (2, 2, 2, 2), "sm_70",
                 "any row: read twice, 32 KiB at a time, the second time partly from the L2 cache: 0.64")
-            (ragged_warp4, RowBytesUpTo(1024), Warp, Registers, 4, false, 128, (8, 6, 6), "sm_70",
+            (ragged_warp4, RowBytesUpTo(1024), Warp, Registers, 4, false, 128, (8, 6, 6, 6), "sm_70",
                 "rows off the 16-byte grid, up to 2 KiB less a vector")
-            (ragged_block4, Always, Block, Registers, 4, false, 512, (2, 1, 1), "sm_70",
+            (ragged_block4, Always, Block, Registers, 4, false, 512, (2, 1, 1, 1), "sm_70",
                 "rows off the 16-byte grid, up to 32 KiB less a vector")
-            (ragged_cluster4, RowBytesUpTo(1 << 20), Cluster, SharedMemory, 4, false, 128, (6, 5, 5), "sm_90",
+            (ragged_cluster4, RowBytesUpTo(1 << 20), Cluster, SharedMemory, 4, false, 128, (6, 5, 5, 5), "sm_90",
                 "any row off the 16-byte grid, over up to sixteen blocks")
-            (ragged_streamed4, Always, Block, Streamed, 4, false, 512, (1, 1, 1), "sm_70",
+            (ragged_streamed4, Always, Block, Streamed, 4, false, 512, (1, 1, 1, 1), "sm_70",
                 "any row off the 16-byte grid: read twice")
         }
     };
@@ -112,25 +112,25 @@ twice gives 0.64")
 macro_rules! softmax_backward_tiles {
     ($callback:ident) => {
         $callback! {
-            (warp2, RowBytesUpTo(1024), Warp, Registers, 2, true, 128, (8, 6, 6), "sm_70",
+            (warp2, RowBytesUpTo(1024), Warp, Registers, 2, true, 128, (8, 6, 6, 6), "sm_70",
                 "up to 1 KiB a row, without a barrier")
-            (block4, RowBytesUpTo(4096), Block, Registers, 4, true, 256, (3, 2, 2), "sm_70",
+            (block4, RowBytesUpTo(4096), Block, Registers, 4, true, 256, (3, 2, 2, 2), "sm_70",
                 "up to 16 KiB a row: two inputs of four vectors a thread take the registers of the \
 forward's eight; 1.02 at 2 and 4 KiB")
-            (staged2, Always, Block, SharedMemory, 2, true, 256, (3, 2, 2), "sm_90",
+            (staged2, Always, Block, SharedMemory, 2, true, 256, (3, 2, 2, 2), "sm_90",
                 "up to 36 KiB a row, three of them on a multiprocessor at once, more if they are \
 shorter: 1.02")
-            (cluster2, RowBytesUpTo(1 << 20), Cluster, SharedMemory, 2, true, 256, (3, 2, 2), "sm_90",
+            (cluster2, RowBytesUpTo(1 << 20), Cluster, SharedMemory, 2, true, 256, (3, 2, 2, 2), "sm_90",
                 "any row, over up to sixteen blocks: 1.02 from 64 to 256 KiB")
-            (streamed2, Always, Block, Streamed, 2, true, 512, (2, 2, 2), "sm_70",
+            (streamed2, Always, Block, Streamed, 2, true, 512, (2, 2, 2, 2), "sm_70",
                 "any row: read twice")
-            (ragged_warp2, RowBytesUpTo(1024), Warp, Registers, 2, false, 128, (8, 6, 6), "sm_70",
+            (ragged_warp2, RowBytesUpTo(1024), Warp, Registers, 2, false, 128, (8, 6, 6, 6), "sm_70",
                 "rows off the 16-byte grid, up to 1 KiB less a vector")
-            (ragged_block4, Always, Block, Registers, 4, false, 256, (2, 1, 1), "sm_70",
+            (ragged_block4, Always, Block, Registers, 4, false, 256, (2, 1, 1, 1), "sm_70",
                 "rows off the 16-byte grid, up to 16 KiB less a vector")
-            (ragged_cluster2, RowBytesUpTo(1 << 20), Cluster, SharedMemory, 2, false, 256, (2, 2, 2), "sm_90",
+            (ragged_cluster2, RowBytesUpTo(1 << 20), Cluster, SharedMemory, 2, false, 256, (2, 2, 2, 2), "sm_90",
                 "any row off the 16-byte grid, over up to sixteen blocks")
-            (ragged_streamed2, Always, Block, Streamed, 2, false, 512, (1, 1, 1), "sm_70",
+            (ragged_streamed2, Always, Block, Streamed, 2, false, 512, (1, 1, 1, 1), "sm_70",
                 "any row off the 16-byte grid: read twice")
         }
     };

@@ -1,11 +1,8 @@
 //! What a kernel makes of a part of a problem: launches that begin at a later query.
 
+use super::by_hand;
 use fused_attention::{Causal, Device, LaunchConfig, Launcher, Mask, ScaledMaskedSoftmax, Tensor};
-use kernels::softmax::{
-    entries::FORWARD_VARIANTS,
-    problem::{Divisor, MAX_ROW_DIMENSIONS, RowDimension, SoftmaxForward},
-};
-use std::ptr::{null, null_mut};
+use kernels::softmax::{entries::FORWARD_VARIANTS, problem::SoftmaxForward};
 use support::{on_every_backend, random::Random};
 
 pub(super) const QUERIES: usize = 11;
@@ -18,35 +15,14 @@ pub(super) fn rows_from(
     first: usize,
     rows: usize,
 ) -> SoftmaxForward {
-    let mut dimensions = [RowDimension::NONE; MAX_ROW_DIMENSIONS];
-    let stride = KEYS as i64;
-    dimensions[0].size = Divisor::new(rows as u32);
-    (dimensions[0].x, dimensions[0].y) = (stride, stride);
     let offset = (first * KEYS * size_of::<f32>()) as u64;
     SoftmaxForward {
         x: (x.pointer() + offset) as *const _,
         y: (y.pointer() + offset) as *mut _,
-        lse: null_mut(),
-        scale_pointer: null(),
-        scale: 0.5,
-        bytes: null(),
-        additive: null(),
-        lengths: null(),
-        bank_index: null(),
-        bank_size: 0,
-        flags: 0,
-        bytes_bank: 0,
-        additive_bank: 0,
-        columns: KEYS as u64,
-        window_left: -1,
         window_right: 0,
         queries: QUERIES as u64,
         first_query: first as u64,
-        rows: rows as u32,
-        row_lanes_log2: 5,
-        rank: 1,
-        slots: 0,
-        dimensions,
+        ..by_hand::forward(x, y, (rows, KEYS), 0.5)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Scaled masked softmax.
 
 mod backward;
+mod by_hand;
 mod empty;
 mod errors;
 mod extreme_forms;
@@ -17,6 +18,7 @@ mod scales;
 mod shapes;
 mod tiles;
 mod tuning;
+mod turns;
 mod unread;
 mod visible_range;
 

@@ -1,6 +1,7 @@
 //! Rows that pass through the shared memory of clusters one after the other: more of them than
 //! clusters and fewer, longer than what is kept of them, and of which much or all is hidden.
 
+use super::by_hand::{self, compare};
 use cuda_emulator::{AsyncTiming, Emulator, Schedule, SiteRecorder};
 use fused_attention::{
     Causal, Device, LaunchConfig, Launcher, Mask, RowLengths, ScaledMaskedSoftmax, SoftmaxInputs,
@@ -8,10 +9,9 @@ use fused_attention::{
 };
 use kernels::softmax::{
     entries::FORWARD_VARIANTS,
-    problem::{Divisor, MAX_ROW_DIMENSIONS, RowDimension, SoftmaxForward, flags},
+    problem::{SoftmaxForward, flags},
     ring::SLOTS,
 };
-use std::ptr::null;
 use support::{gpus, random::Random};
 
 const ROWS: usize = 7;
@@ -91,43 +91,19 @@ impl Problem {
         let y = device.upload(&vec![7.5; ROWS * self.columns], &[ROWS, self.columns]).unwrap();
         let lse = device.upload(&[7.5; ROWS], &[ROWS]).unwrap();
         let stride = self.columns as i64;
-        let mut dimensions = [RowDimension::NONE; MAX_ROW_DIMENSIONS];
-        dimensions[0] = RowDimension {
-            size: Divisor::new(ROWS as u32),
-            x: stride,
-            y: stride,
-            bytes: stride,
-            additive: stride,
-            lengths: 1,
-            bank_index: 0,
-            lse: 1,
-        };
         let pointer_if = |condition, pointer: u64| if condition { pointer } else { 0 };
-        let problem = SoftmaxForward {
-            x: self.x.pointer() as *const _,
-            y: y.pointer() as *mut _,
+        let mut problem = SoftmaxForward {
             lse: lse.pointer() as *mut _,
-            scale_pointer: null(),
-            scale: 0.5,
             bytes: pointer_if(bytes, self.bytes.pointer()) as *const _,
             additive: pointer_if(additive, self.additive.pointer()) as *const _,
             lengths: pointer_if(lengths.is_some(), self.lengths.pointer()) as *const _,
-            bank_index: null(),
-            bank_size: 0,
             flags: flags::ADDITIVE_F32,
-            bytes_bank: 0,
-            additive_bank: 0,
-            columns: self.columns as u64,
             window_left: left,
-            window_right: -1,
-            queries: ROWS as u64,
-            first_query: 0,
-            rows: ROWS as u32,
-            row_lanes_log2: 5,
-            rank: 1,
             slots,
-            dimensions,
+            ..by_hand::forward(&self.x, &y, (ROWS, self.columns), 0.5)
         };
+        let [rows, ..] = &mut problem.dimensions;
+        (rows.bytes, rows.additive, rows.lengths, rows.lse) = (stride, stride, 1, 1);
         let slot = 16 * THREADS * variant.tile.vectors;
         let config = LaunchConfig::new(clusters * BLOCKS, THREADS)
             .cluster(BLOCKS)
@@ -145,20 +121,6 @@ impl Problem {
         compare(&y, &self.expected.0).map_err(|error| format!("y {error}"))?;
         compare(&lse, &self.expected.1).map_err(|error| format!("lse {error}"))
     }
-}
-
-/// The same, up to the order of sums?
-fn compare(found: &[f32], expected: &[f32]) -> Result<(), String> {
-    assert_eq!(found.len(), expected.len());
-    for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
-        let close = (found - expected).abs() <= 1e-5 * expected.abs()
-            || found == expected
-            || found.is_nan() && expected.is_nan();
-        if !close {
-            return Err(format!("{i}: {found}, not {expected}"));
-        }
-    }
-    Ok(())
 }
 
 /// Columns of a stretch of the tile.

@@ -165,12 +165,14 @@ fn the_table() {
     for variant in FORWARD_VARIANTS {
         let tile = variant.tile;
         assert!(!tile.reason.is_empty(), "{}", tile.name);
-        for kernel in variant.kernels.as_flattened() {
+        let of_turns = variant.in_turns.iter().flatten();
+        for kernel in variant.kernels.as_flattened().iter().chain(of_turns) {
             assert_eq!(kernel.bounds().threads, tile.threads, "{}", kernel.name());
-            let (unmasked, masked, of_f64) = tile.blocks_per_sm;
+            let (unmasked, masked, of_f64, in_turns) = tile.blocks_per_sm;
             let is_masked = ["_bytes_", "_additive_"].iter().any(|m| kernel.name().contains(m));
             let blocks = match kernel.name() {
                 name if name.contains("_f64_") => of_f64,
+                name if name.contains("_shared_") => in_turns,
                 _ if is_masked => masked,
                 _ => unmasked,
             };

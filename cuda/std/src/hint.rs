@@ -32,6 +32,7 @@ macro_rules! registers {
 registers! {
     u32: reg32;
     f32: reg32;
+    i64: reg64;
     f64: reg64;
 }
 

@@ -1,12 +1,12 @@
 //! Whether a tile can run a problem, and how it is cut for it.
 
-use super::tuning::TunedMask;
+use super::{tuning::TunedMask, turns::Turns};
 use crate::{Dtype, LaunchConfig, choice::runs_on};
 use kernels::{
     reduction,
     softmax::{
         ring,
-        stage::{MAX_SLOTS, SLOTS},
+        stage::{MAX_SLOTS, SLOTS, SLOTS_IN_TURNS},
     },
     tiles::{Residence, Sharing, SoftmaxTile},
 };
@@ -25,6 +25,8 @@ pub(super) struct Demand {
     pub tensors: u64,
     /// What hides parts of rows.
     pub mask: TunedMask,
+    /// Neighbouring rows that share all their masks.
+    pub sharers: u64,
 }
 
 /// How many threads take a row, in a tile that can.
@@ -38,6 +40,10 @@ pub(super) struct Cut {
     pub cluster: u32,
     /// Stretches of a row that each block keeps in shared memory.
     pub slots: u32,
+    /// Slots for stretches of the next row, where rows are taken in turn.
+    pub slots_ahead: u32,
+    /// How rows are taken in turn.
+    pub turns: Turns,
     /// Bytes of shared memory for each block.
     pub shared_bytes: u32,
 }
@@ -45,7 +51,8 @@ pub(super) struct Cut {
 impl Cut {
     /// The launch for so many rows.
     pub fn config(self, sharing: Sharing, rows: u32) -> LaunchConfig {
-        let Cut { threads, row_lanes_log2, cluster, shared_bytes, .. } = self;
+        let Cut { threads, row_lanes_log2, cluster, turns, shared_bytes, .. } = self;
+        let rows = rows - turns.groups(rows) * (turns.rows - 1);
         let config = match sharing {
             Sharing::Warp => LaunchConfig::new(rows.div_ceil(threads >> row_lanes_log2), threads),
             Sharing::Block => LaunchConfig::new(rows, threads),
@@ -69,9 +76,15 @@ fn max_cluster((major, _): (u32, u32)) -> u64 {
     if matches!(major, 9 | 10) { 16 } else { PORTABLE_CLUSTER }
 }
 
-/// Can a tile run the problem, by a kernel for architecture `arch`? If so, how it is cut, else why
+/// Can a tile run the problem, by a kernel for architecture `arch`, which takes rows that share masks in
+/// turn or one at a time? If so, how it is cut, else why
 /// not.
-pub(super) fn cut(tile: &SoftmaxTile, arch: &str, demand: &Demand) -> Result<Cut, String> {
+pub(super) fn cut(
+    tile: &SoftmaxTile,
+    arch: &str,
+    in_turns: bool,
+    demand: &Demand,
+) -> Result<Cut, String> {
     let SoftmaxTile { vectors, threads, aligned, sharing, residence, .. } = *tile;
     runs_on(arch, demand.capability)?;
     if aligned && !demand.aligned {
@@ -89,7 +102,7 @@ pub(super) fn cut(tile: &SoftmaxTile, arch: &str, demand: &Demand) -> Result<Cut
             let threads = whole_warps(needed_threads.min(most)).min(threads);
             return Ok(in_blocks(threads, 1));
         }
-        Residence::SharedMemory => return staged(tile, row_vectors, demand),
+        Residence::SharedMemory => return staged(tile, in_turns, row_vectors, demand),
         Residence::Ring => return Ok(ring(tile, row_vectors, demand)),
     }
     let row_threads = match sharing {
@@ -106,9 +119,32 @@ pub(super) fn cut(tile: &SoftmaxTile, arch: &str, demand: &Demand) -> Result<Cut
             // Edges off the grid are taken one by one, each by a lane of its own.
             let least = if aligned { 1 } else { lanes };
             let row_lanes_log2 = needed_threads.max(least).next_power_of_two().trailing_zeros();
-            Cut { threads, row_lanes_log2, cluster: 1, slots: 0, shared_bytes: 0 }
+            let turns = match in_turns {
+                true => Turns::of(demand, tile.residence, 1 << row_lanes_log2, threads),
+                false => Turns::NONE,
+            };
+            Cut {
+                threads,
+                row_lanes_log2,
+                cluster: 1,
+                slots: 0,
+                slots_ahead: 0,
+                turns,
+                shared_bytes: 0,
+            }
         }
-        Sharing::Block => in_blocks(whole_warps(needed_threads), 1),
+        Sharing::Block => {
+            let threads = whole_warps(needed_threads);
+            let one = in_blocks(threads, 1);
+            match in_turns {
+                true => Cut {
+                    turns: Turns::of(demand, tile.residence, threads.into(), threads),
+                    shared_bytes: reduction::block::SHARED_BYTES_IN_TURNS,
+                    ..one
+                },
+                false => one,
+            }
+        }
         Sharing::Cluster => {
             let cluster = needed_threads.div_ceil(most).next_power_of_two().max(2);
             in_blocks(whole_warps(needed_threads.div_ceil(cluster)), cluster as u32)
@@ -126,16 +162,24 @@ fn in_blocks(threads: u32, cluster: u32) -> Cut {
         1 => reduction::block::SHARED_BYTES,
         _ => reduction::cluster::SHARED_BYTES,
     };
-    Cut { threads, row_lanes_log2: 5, cluster, slots: 0, shared_bytes }
+    Cut {
+        threads,
+        row_lanes_log2: 5,
+        cluster,
+        slots: 0,
+        slots_ahead: 0,
+        turns: Turns::NONE,
+        shared_bytes,
+    }
 }
 
 /// Vectors of a row that a thread is given, about, where blocks keep the row in shared memory: as
 /// many as let 768 threads, in several blocks, share a multiprocessor, so that one block's loads
 /// overlap another's passes; with fewer threads finding the row would take less time. Of rows with
-/// element masks, which have to arrive as well, a block takes half as many.
-fn vectors_of_a_thread(sharing: Sharing, mask: TunedMask) -> u64 {
+/// element masks, which have to arrive as well, a block takes half as many, unless rows share them.
+fn vectors_of_a_thread(sharing: Sharing, in_turns: bool, mask: TunedMask) -> u64 {
     match (sharing, mask) {
-        (Sharing::Block, TunedMask::Bytes | TunedMask::Additive) => 8,
+        (Sharing::Block, TunedMask::Bytes | TunedMask::Additive) if !in_turns => 8,
         _ => 16,
     }
 }
@@ -148,9 +192,14 @@ const SYSTEM_BYTES: u64 = 1 << 10;
 /// multiprocessor; more if rows are few; what does not fit is read twice, if rows are too long for
 /// that, as what is read twice then comes from the L2 cache. One block takes no more than lets
 /// several of it share one.
-fn staged(tile: &SoftmaxTile, row_vectors: u64, demand: &Demand) -> Result<Cut, String> {
+fn staged(
+    tile: &SoftmaxTile,
+    in_turns: bool,
+    row_vectors: u64,
+    demand: &Demand,
+) -> Result<Cut, String> {
     let mut threads = u64::from(tile.threads);
-    let thread_vectors = vectors_of_a_thread(tile.sharing, demand.mask);
+    let thread_vectors = vectors_of_a_thread(tile.sharing, in_turns, demand.mask);
     if tile.sharing == Sharing::Block {
         let wanted = (row_vectors * demand.tensors).div_ceil(thread_vectors);
         threads = wanted.next_multiple_of(32).clamp(32, threads);
@@ -183,16 +232,36 @@ fn staged(tile: &SoftmaxTile, row_vectors: u64, demand: &Demand) -> Result<Cut, 
     }
     // Several blocks on a multiprocessor, if there are so many.
     let alone = demand.rows.saturating_mul(cluster) <= MULTIPROCESSORS;
-    let sharers = if alone { 1 } else { u64::from(blocks_per_sm(tile, demand)) };
-    let available = SHARED_BYTES / sharers - SYSTEM_BYTES - u64::from(SLOTS);
-    let most = (available.max(budget) / slot_bytes).clamp(1, MAX_SLOTS.into());
+    let mut sharers = if alone { 1 } else { u64::from(blocks_per_sm(tile, in_turns, demand)) };
+    if in_turns {
+        // Of smaller blocks there are more.
+        sharers = sharers * u64::from(tile.threads) / threads;
+    }
+    let available = |first| SHARED_BYTES / sharers - SYSTEM_BYTES - u64::from(first);
+    let most = (available(SLOTS).max(budget) / slot_bytes).clamp(1, MAX_SLOTS.into());
     let slots = kept(cluster).min(most);
-    Ok(Cut {
-        threads: threads as u32,
+    let threads = threads as u32;
+    let cut = Cut {
+        threads,
         row_lanes_log2: 5,
         cluster: cluster as u32,
         slots: slots as u32,
+        slots_ahead: 0,
+        turns: Turns::NONE,
         shared_bytes: SLOTS + (slots * slot_bytes) as u32,
+    };
+    if !in_turns {
+        return Ok(cut);
+    }
+    // Masks are kept beside the rows, and as much of the next row as there is room for.
+    let mask_bytes = slots * 4 * u64::from(threads);
+    let room = available(SLOTS_IN_TURNS).saturating_sub(mask_bytes) / slot_bytes;
+    let all_slots = room.min(2 * slots).min(MAX_SLOTS.into()).max(slots);
+    Ok(Cut {
+        slots_ahead: (all_slots - slots) as u32,
+        turns: Turns::of(demand, tile.residence, u64::from(threads) * cluster, threads),
+        shared_bytes: SLOTS_IN_TURNS + (all_slots * slot_bytes + mask_bytes) as u32,
+        ..cut
     })
 }
 
@@ -213,14 +282,17 @@ fn ring(tile: &SoftmaxTile, row_vectors: u64, demand: &Demand) -> Cut {
         row_lanes_log2: 5,
         cluster: cluster as u32,
         slots: slots as u32,
+        slots_ahead: 0,
+        turns: Turns::NONE,
         shared_bytes: ring::SLOTS + (slots * slot_bytes) as u32,
     }
 }
 
 /// Blocks of a tile that fit on a multiprocessor at once, by their registers.
-fn blocks_per_sm(tile: &SoftmaxTile, demand: &Demand) -> u32 {
-    let (plain, masked, of_f64) = tile.blocks_per_sm;
+fn blocks_per_sm(tile: &SoftmaxTile, in_turns: bool, demand: &Demand) -> u32 {
+    let (plain, masked, of_f64, of_turns) = tile.blocks_per_sm;
     match demand.mask {
+        _ if in_turns => of_turns,
         _ if demand.dtype == Dtype::F64 => of_f64,
         TunedMask::None | TunedMask::Range => plain,
         TunedMask::Bytes | TunedMask::Additive => masked,
@@ -228,4 +300,4 @@ fn blocks_per_sm(tile: &SoftmaxTile, demand: &Demand) -> u32 {
 }
 
 /// Of a large GPU, about.
-const MULTIPROCESSORS: u64 = 132;
+pub(super) const MULTIPROCESSORS: u64 = 132;

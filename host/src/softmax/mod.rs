@@ -24,6 +24,7 @@ mod raw;
 mod rows;
 mod tile_choice;
 mod tuning;
+mod turns;
 mod typed;
 
 pub use options::{ScaledMaskedSoftmax, backward_tile_names, tile_names};

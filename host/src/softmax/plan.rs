@@ -50,17 +50,28 @@ pub(super) fn make(key: &PlanKey, device: &Device) -> Result<Plan> {
     forms::check(call)?;
     let masks = Masks::of(options, call)?;
     let dimensions = row_dimensions(call, &masks);
+    let rows = dimensions.iter().fold(1u64, |rows, d| rows.saturating_mul(d.size));
+    // A diagonal wants the query dimension first.
+    let has_diagonal = options.range.has_diagonal();
+    let ordered = match has_diagonal {
+        true => dimensions,
+        false => rows::neighbours_share_masks(dimensions),
+    };
+    let merged = rows::merge(&ordered, has_diagonal);
     let demand = Demand {
         dtype,
-        rows: dimensions.iter().fold(1, |rows, d| rows.saturating_mul(d.size)),
+        rows,
         columns: call.source.shape.last().copied().unwrap_or(0) as u64,
         aligned: masks.are_aligned(call),
         capability: *capability,
         tensors: 1 + u64::from(call.gradient.is_some()),
         mask: masks.class(options),
+        sharers: match operation {
+            Operation::Forward if !has_diagonal => rows::sharers(&merged),
+            _ => 1,
+        },
     };
-    let kind = kernel_kind(operation, demand.mask);
-    let choose = |wish| choose(candidates(operation, dtype_index, kind), wish, &demand);
+    let choose = |wish| choose(candidates(operation, dtype_index, &demand), wish, &demand);
     let tuned = match options.tile {
         Some(_) => None,
         None => tuning::tiles(operation, &demand)?
@@ -70,13 +81,7 @@ pub(super) fn make(key: &PlanKey, device: &Device) -> Result<Plan> {
     let Choice { candidate, cut, passed_over } = tuned
         .map_or_else(|| choose(options.tile.map(Wish::Options)), Ok)
         .map_err(|tried| tried.into_error(operation.name()))?;
-    let Candidate { tile, entry } = candidate;
-    // A diagonal wants the query dimension first.
-    let ordered = match options.range.has_diagonal() {
-        true => dimensions,
-        false => rows::neighbours_share_masks(dimensions),
-    };
-    let merged = rows::merge(&ordered, options.range.has_diagonal());
+    let Candidate { tile, entry, .. } = candidate;
     // Rows without columns have nothing but their lse.
     let is_empty = demand.rows == 0 || demand.columns == 0 && call.lse.is_none();
     let slices = if is_empty { Vec::new() } else { rows::slices(&merged, MAX_ROWS) };
@@ -92,7 +97,9 @@ pub(super) fn make(key: &PlanKey, device: &Device) -> Result<Plan> {
             let resident = entry.resident_clusters(device, config)?.max(1);
             config.grid.x = config.grid.x.min(resident.saturating_mul(config.cluster));
         }
-        Ok(Launch { config, problem: with_slice(template, &slice), gradient_strides, slice })
+        let mut problem = with_slice(template, &slice);
+        problem.groups = cut.turns.groups(slice.rows);
+        Ok(Launch { config, problem, gradient_strides, slice })
     };
     let launches = slices.into_iter().map(launch).collect::<Result<Vec<_>>>()?;
     let explanation = Explanation {
@@ -119,20 +126,25 @@ fn kernel_kind(operation: Operation, mask: TunedMask) -> usize {
     }
 }
 
-/// The operation's table, with the entries for an element type and a kind of problem.
+/// The operation's table, with the entries for an element type and a problem.
 fn candidates(
     operation: Operation,
     dtype_index: usize,
-    kind: usize,
+    demand: &Demand,
 ) -> Box<dyn Iterator<Item = Candidate>> {
+    let kind = kernel_kind(operation, demand.mask);
+    let shares = demand.mask == TunedMask::Bytes && demand.sharers > 1;
     match operation {
-        Operation::Forward => Box::new(FORWARD_VARIANTS.iter().map(move |variant| Candidate {
-            tile: &variant.tile,
-            entry: Entry::Forward(variant.kernels[dtype_index][kind]),
+        Operation::Forward => Box::new(FORWARD_VARIANTS.iter().map(move |variant| {
+            let in_turns = variant.in_turns[dtype_index].filter(|_| shares);
+            let entry = in_turns.unwrap_or(variant.kernels[dtype_index][kind]);
+            let (entry, in_turns) = (Entry::Forward(entry), in_turns.is_some());
+            Candidate { tile: &variant.tile, entry, in_turns }
         })),
         _ => Box::new(BACKWARD_VARIANTS.iter().map(move |variant| Candidate {
             tile: &variant.tile,
             entry: Entry::Backward(variant.kernels[dtype_index][kind]),
+            in_turns: false,
         })),
     }
 }
@@ -183,6 +195,9 @@ fn template(key: &PlanKey, masks: &Masks, dimensions: &[RowDimension], cut: Cut)
         row_lanes_log2: cut.row_lanes_log2,
         rank: 0,
         slots: cut.slots,
+        slots_ahead: cut.slots_ahead,
+        turns: cut.turns.rows,
+        groups: 0,
         dimensions: [problem::RowDimension::NONE; MAX_ROW_DIMENSIONS],
     };
     for (to, from) in problem.dimensions.iter_mut().zip(dimensions) {

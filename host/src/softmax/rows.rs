@@ -41,6 +41,17 @@ pub(super) fn neighbours_share_masks(dimensions: Vec<RowDimension>) -> Vec<RowDi
     sharing
 }
 
+/// How many rows share all that hides their columns, and are neighbours along the first dimension.
+/// More than a launch takes count as none.
+pub(super) fn sharers(dimensions: &[RowDimension]) -> u64 {
+    let masks = [Operand::Bytes, Operand::Additive, Operand::BankIndex, Operand::Lengths];
+    let shares = |dimension: &&RowDimension| {
+        dimension.size <= MAX_ROWS
+            && masks.iter().all(|&mask| dimension.strides[mask as usize] == 0)
+    };
+    dimensions.first().filter(shares).map_or(1, |dimension| dimension.size)
+}
+
 /// Drops dimensions of size 1 and merges neighbours that are one to every operand. Dimensions are
 /// innermost first; with `keep_innermost` the first stays what it is.
 pub(super) fn merge(dimensions: &[RowDimension], keep_innermost: bool) -> Vec<RowDimension> {

@@ -13,6 +13,8 @@ use kernels::tiles::{Preference, SoftmaxTile};
 pub(super) struct Candidate {
     pub tile: &'static SoftmaxTile,
     pub entry: Entry,
+    /// The entry takes rows that share masks in turn.
+    pub in_turns: bool,
 }
 
 /// Of the element types in a variant's kernels.
@@ -29,7 +31,7 @@ impl choice::Candidate for Candidate {
     }
 
     fn cut(&self, demand: &Demand) -> Result<Cut, String> {
-        cut(self.tile, self.entry.arch(), demand)
+        cut(self.tile, self.entry.arch(), self.in_turns, demand)
     }
 
     fn preferred(&self, demand: &Demand) -> Result<(), String> {

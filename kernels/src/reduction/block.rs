@@ -6,16 +6,25 @@ use cuda_std::{
     warp::lane_id,
 };
 
-/// Bytes of shared memory that [`merge`] uses, for any block: a slot for each of 32 warps.
+/// Bytes of shared memory that [`merge`] uses, if it is called once, for any block: a slot for each
+/// of 32 warps.
 pub const SHARED_BYTES: u32 = 32 * part::SLOT_BYTES;
+
+/// Bytes of shared memory that [`merge`] uses, if it is called any number of times.
+pub const SHARED_BYTES_IN_TURNS: u32 = 2 * SHARED_BYTES;
 
 /// Merges the parts of the block's warps, which are given to each of their lanes.
 ///
+/// Turns use two scratches alternately: when a warp comes to the second turn of the same scratch, all
+/// warps have come to the barrier of the turn in between, and so have read what the first has left.
+///
 /// # Safety
-/// All threads of the block must call together, full warps only. `scratch` is the address of
-/// [`SHARED_BYTES`] of shared memory, aligned to 8, used once between two block barriers.
+/// All threads of the block must call together, full warps only, with `turn` 0, 1, 2 and so on.
+/// `scratch` is the address of [`SHARED_BYTES`] of shared memory if there is but one turn, else of
+/// [`SHARED_BYTES_IN_TURNS`], aligned to 8.
 #[inline(always)]
-pub unsafe fn merge<P: Part>(of_warp: P, coefficient: P::Number, scratch: u32) -> P {
+pub unsafe fn merge<P: Part>(of_warp: P, coefficient: P::Number, scratch: u32, turn: u32) -> P {
+    let scratch = scratch + turn % 2 * SHARED_BYTES;
     if lane_id() == 0 {
         part::store(of_warp, scratch, thread_idx_x() / 32);
     }

@@ -57,7 +57,7 @@ pub unsafe fn begin(scratch: u32, shared_bytes: u32) {
 #[inline(always)]
 pub unsafe fn merge<P: Part>(of_warp: P, coefficient: P::Number, scratch: u32, turn: u32) -> P {
     let scratch = scratch + turn % 2 * SHARED_BYTES;
-    let of_block = block::merge(of_warp, coefficient, scratch);
+    let of_block = block::merge(of_warp, coefficient, scratch, 0);
     if turn == 0 {
         cluster::wait();
     }

@@ -35,7 +35,7 @@ pub unsafe fn backward<
 ) {
     // Lanes without a row go along, for the sake of the shuffles, on a row that sees nothing.
     let rows = &problem.rows;
-    let at = T::here(rows);
+    let at = T::here(rows, false);
     let exists = at.row() < rows.rows;
     let row = if exists { at.row() } else { 0 };
     let offsets = RowOffsets::of(rows, row);

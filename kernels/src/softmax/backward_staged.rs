@@ -64,8 +64,9 @@ pub unsafe fn backward_staged<
             let (stretch, from) = (row.stretch(walk), gradient_of(walk));
             let (at, gradient_at) = (slots.at(slot), gradient_at(slot));
             let bytes = stretch.load_bytes::<S::Mask, VECTORS, ALIGNED>(true);
+            let marks = stretch.marks::<S::Mask, VECTORS>(rows, bytes);
             let held = stretch
-                .take::<InStretches<S::Mask>, VECTORS, ALIGNED>(rows, scale, at, bytes, true);
+                .take::<InStretches<S::Mask>, VECTORS, ALIGNED>(rows, scale, at, marks, true);
             let gradient = stretch.take_gradient::<VECTORS, ALIGNED>(from, gradient_at, true);
             of_lane = stretch.accumulate_gradient::<S, InStretches<S::Mask>, VECTORS, ALIGNED>(
                 rows, scale, &held, &gradient, of_lane,
@@ -81,8 +82,9 @@ pub unsafe fn backward_staged<
                 slots.wait(slot);
                 let (at, bytes) =
                     (slots.at(slot), stretch.load_bytes::<S::Mask, VECTORS, ALIGNED>(false));
+                let marks = stretch.marks::<S::Mask, VECTORS>(rows, bytes);
                 stretch
-                    .take::<InStretches<S::Mask>, VECTORS, ALIGNED>(rows, scale, at, bytes, false)
+                    .take::<InStretches<S::Mask>, VECTORS, ALIGNED>(rows, scale, at, marks, false)
             } else {
                 stretch.load::<InStretches<S::Mask>, VECTORS, ALIGNED>(rows, scale)
             };
@@ -102,7 +104,7 @@ pub unsafe fn backward_staged<
     let of_row = S::row(row.at.merge(of_warp, scale.coefficient));
 
     // Second pass: every column is written.
-    let dx = rows.y.cast::<E>().offset(output_offset(rows, row.at.row()) as isize);
+    let dx = rows.y.cast::<E>().offset(output_offset(rows, row.row) as isize);
     (walk, slot) = (row.walk, 0);
     loop {
         while walk.is_full() && slots.keeps(slot) && on_grid {

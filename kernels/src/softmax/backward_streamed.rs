@@ -55,7 +55,7 @@ pub unsafe fn backward_streamed<
     let of_row = S::row(row.at.merge(of_warp, scale.coefficient));
 
     // Second pass: every column is written.
-    let dx = rows.y.cast::<E>().offset(output_offset(rows, row.at.row()) as isize);
+    let dx = rows.y.cast::<E>().offset(output_offset(rows, row.row) as isize);
     walk = row.walk;
     while walk.is_on_row() {
         let (stretch, dx) = (row.stretch(walk), dx.offset(walk.begin() as isize));

@@ -13,7 +13,7 @@ use super::{
     forward_staged::forward_staged,
     forward_streamed::forward_streamed,
     gradient::{Probabilities, Scores},
-    mask::{Additive, Bytes, Ranged, Unmasked},
+    mask::{Additive, Bytes, Ranged, SharedBytes, Unmasked},
     problem::{SoftmaxBackward, SoftmaxForward},
     row_threads::{Block, Cluster, Warp},
 };
@@ -40,8 +40,28 @@ macro_rules! forward_entries {
                 f64 (unmasked Unmasked plain) (ranged Ranged plain)
                     (bytes Bytes masked) (additive Additive masked);
             }
+            entries_in_turns! {
+                $Residence $aligned;
+                forward $tile $Sharing $Residence $vectors $aligned $threads $blocks $arch
+            }
         )*
     };
+}
+
+// Of rows on the 16-byte grid, which threads or shared memory hold. f64 takes more registers than
+// there are.
+macro_rules! entries_in_turns {
+    (Registers true; $($tile:tt)*) => { entries_in_turns! { @ $($tile)* } };
+    (SharedMemory true; $($tile:tt)*) => { entries_in_turns! { @ $($tile)* } };
+    (@ $($tile:tt)*) => {
+        entries_of_tile! {
+            $($tile)*;
+            f16 (shared_bytes SharedBytes in_turns);
+            bf16 (shared_bytes SharedBytes in_turns);
+            f32 (shared_bytes SharedBytes in_turns);
+        }
+    };
+    ($Residence:ident $aligned:tt; $($tile:tt)*) => {};
 }
 
 macro_rules! backward_entries {
@@ -79,14 +99,17 @@ macro_rules! entries_of_tile {
 macro_rules! entry {
     (f16 "sm_70"; $($rest:tt)*) => { entry! { @ "sm_80" $($rest)* } };
     (bf16 "sm_70"; $($rest:tt)*) => { entry! { @ "sm_80" $($rest)* } };
-    (f64 $arch:tt; $masked:tt ($plain:tt, $with_masks:tt, $blocks:tt); $($rest:tt)*) => {
+    (f64 $arch:tt; $masked:tt ($plain:tt, $with_masks:tt, $blocks:tt, $turns:tt); $($rest:tt)*) => {
         entry! { @@ $arch $blocks $($rest)* }
     };
     ($Element:ident $arch:tt; $($rest:tt)*) => { entry! { @ $arch $($rest)* } };
-    (@ $arch:tt plain ($blocks:tt, $masked:tt, $f64:tt); $($rest:tt)*) => {
+    (@ $arch:tt plain ($blocks:tt, $masked:tt, $f64:tt, $turns:tt); $($rest:tt)*) => {
         entry! { @@ $arch $blocks $($rest)* }
     };
-    (@ $arch:tt masked ($plain:tt, $blocks:tt, $f64:tt); $($rest:tt)*) => {
+    (@ $arch:tt masked ($plain:tt, $blocks:tt, $f64:tt, $turns:tt); $($rest:tt)*) => {
+        entry! { @@ $arch $blocks $($rest)* }
+    };
+    (@ $arch:tt in_turns ($plain:tt, $masked:tt, $f64:tt, $blocks:tt); $($rest:tt)*) => {
         entry! { @@ $arch $blocks $($rest)* }
     };
     (@@ $arch:tt $blocks:tt $direction:ident $tile:ident $Sharing:ident $Residence:ident
@@ -151,6 +174,8 @@ cuda_std::host_only! {
         /// By element type (f16, bf16, f32, f64), then masks (none, a visible range, bytes,
         /// additive).
         pub kernels: [[&'static Kernel<(SoftmaxForward,)>; 4]; 4],
+        /// By element type: of rows that share byte masks, where the tile takes such in turn.
+        pub in_turns: [Option<&'static Kernel<(SoftmaxForward,)>>; 4],
     }
 
     /// A row of the backward's table with its entries.
@@ -162,31 +187,24 @@ cuda_std::host_only! {
         pub kernels: [[&'static Kernel<(SoftmaxBackward,)>; 3]; 4],
     }
 
-    macro_rules! variants {
-        ($static:ident $Variant:ident $direction:ident $kinds:tt
-            $(($tile:ident, $preference:expr, $Sharing:ident, $Residence:ident, $vectors:tt,
-            $aligned:tt, $threads:tt, $blocks:tt, $arch:tt, $reason:tt))*) => {
-            /// All of them, in order of preference.
-            pub static $static: &[$Variant] = &[$(
-                $Variant {
-                    tile: SoftmaxTile {
-                        name: stringify!($tile),
-                        preference: {
-                            use Preference::*;
-                            $preference
-                        },
-                        sharing: Sharing::$Sharing,
-                        residence: Residence::$Residence,
-                        vectors: $vectors,
-                        aligned: $aligned,
-                        threads: $threads,
-                        blocks_per_sm: $blocks,
-                        arch: $arch,
-                        reason: $reason,
-                    },
-                    kernels: kernels!($direction $tile; f16 bf16 f32 f64; $kinds),
+    macro_rules! tile {
+        ($tile:ident, $preference:expr, $Sharing:ident, $Residence:ident, $vectors:tt, $aligned:tt,
+            $threads:tt, $blocks:tt, $arch:tt, $reason:tt) => {
+            SoftmaxTile {
+                name: stringify!($tile),
+                preference: {
+                    use Preference::*;
+                    $preference
                 },
-            )*];
+                sharing: Sharing::$Sharing,
+                residence: Residence::$Residence,
+                vectors: $vectors,
+                aligned: $aligned,
+                threads: $threads,
+                blocks_per_sm: $blocks,
+                arch: $arch,
+                reason: $reason,
+            }
         };
     }
 
@@ -199,20 +217,44 @@ cuda_std::host_only! {
         };
     }
 
+    macro_rules! kernels_in_turns {
+        (Registers true $tile:ident) => { kernels_in_turns!(@ $tile f16 bf16 f32) };
+        (SharedMemory true $tile:ident) => { kernels_in_turns!(@ $tile f16 bf16 f32) };
+        (@ $tile:ident $($Element:ident)*) => {
+            paste! { [$(Some(&[<softmax_forward_ $Element _shared_bytes_ $tile>])),*, None] }
+        };
+        ($Residence:ident $aligned:tt $tile:ident) => { [None; 4] };
+    }
+
     macro_rules! forward_variants {
-        ($($row:tt)*) => {
-            variants! {
-                FORWARD_VARIANTS ForwardVariant forward (unmasked ranged bytes additive) $($row)*
-            }
+        ($(($tile:ident, $preference:expr, $Sharing:ident, $Residence:ident, $vectors:tt,
+            $aligned:tt, $($rest:tt)*))*) => {
+            /// All of them, in order of preference.
+            pub static FORWARD_VARIANTS: &[ForwardVariant] = &[$(
+                ForwardVariant {
+                    tile: tile!(
+                        $tile, $preference, $Sharing, $Residence, $vectors, $aligned, $($rest)*
+                    ),
+                    kernels: kernels!(
+                        forward $tile; f16 bf16 f32 f64; (unmasked ranged bytes additive)
+                    ),
+                    in_turns: kernels_in_turns!($Residence $aligned $tile),
+                },
+            )*];
         };
     }
 
     macro_rules! backward_variants {
-        ($($row:tt)*) => {
-            variants! {
-                BACKWARD_VARIANTS BackwardVariant backward
-                (probabilities scores masked_scores) $($row)*
-            }
+        ($(($tile:ident, $($rest:tt)*))*) => {
+            /// All of them, in order of preference.
+            pub static BACKWARD_VARIANTS: &[BackwardVariant] = &[$(
+                BackwardVariant {
+                    tile: tile!($tile, $($rest)*),
+                    kernels: kernels!(
+                        backward $tile; f16 bf16 f32 f64; (probabilities scores masked_scores)
+                    ),
+                },
+            )*];
         };
     }
 

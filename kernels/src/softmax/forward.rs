@@ -7,6 +7,8 @@
 //!   number a row.
 //! - Tiling: the row's threads (a power of two of a warp's lanes, a block, a cluster) hold VECTORS
 //!   vectors of 16 bytes each, so that x is read once and y written once.
+//! - Rows that share all their masks (those of all heads) are taken in turn by the same threads, which
+//!   read the masks once and keep what they hide.
 //! - Registers: the inputs stay as they are, 4 registers a vector; scores and exponentials are
 //!   computed twice, for the sum and for the output, which is cheaper than to hold them twice as
 //!   wide. Shared memory: 768 bytes a block where warps merge, 1168 in a cluster.
@@ -14,7 +16,7 @@
 //!   copy of the same bytes.
 
 use super::{
-    mask::{MaskKind, RowMask},
+    mask::{MaskKind, RowMask, from_bits, to_bits},
     problem::{RowOffsets, SoftmaxForward, output_offset, row_offset},
     row::{Stored, Stretch},
     row_threads::RowThreads,
@@ -42,11 +44,13 @@ pub unsafe fn forward<
 >(
     problem: &SoftmaxForward,
 ) {
+    // Rows that share all masks are taken in turn, and their masks read once.
     // Lanes without a row go along, for the sake of the shuffles, on a row that sees nothing.
-    let at = T::here(problem);
-    let exists = at.row() < problem.rows;
-    let row = if exists { at.row() } else { 0 };
-    let offsets = RowOffsets::of(problem, row);
+    let mut at = T::here(problem, K::IN_TURNS);
+    let (first, turns) = if K::IN_TURNS { problem.rows_of_group(at.row()) } else { (at.row(), 1) };
+    let exists = first < problem.rows;
+    let first = if exists { first } else { 0 };
+    let offsets = RowOffsets::of(problem, first);
     let mut mask = RowMask::of::<K, E>(problem, &offsets);
     if !exists {
         mask.hide_all();
@@ -55,31 +59,45 @@ pub unsafe fn forward<
     let place = (at.thread(), at.threads());
 
     // Load.
-    let stretch =
+    let mut stretch =
         Stretch::<E>::of::<ALIGNED>(problem, &offsets, &mask, place, 0, problem.columns as i64);
-    let held = stretch.load::<K, VECTORS, ALIGNED>(problem, scale);
+    let (mut held, marks) = stretch.load_and_mark::<K, VECTORS, ALIGNED>(problem, scale);
+    let hidden = to_bits(marks);
 
+    let y_of_row = |row| problem.y.cast::<E>().offset(output_offset(problem, row) as isize);
     if K::SKIPS && exists {
-        let y = problem.y.cast::<E>().offset(output_offset(problem, row) as isize);
-        stretch.store_unseen::<VECTORS, ALIGNED>(y);
+        stretch.store_unseen::<VECTORS, ALIGNED>(y_of_row(first));
     }
 
-    // Maximum and sum: of the lane, the row's lanes in this warp, the row.
-    let of_lane =
-        stretch.accumulate::<K, VECTORS, ALIGNED>(problem, scale, &held, Statistics::EMPTY);
-    let of_warp = of_lane.merge_lanes(scale.coefficient, at.lanes());
-    let of_row = at.merge(of_warp, scale.coefficient);
+    let mut turn = 0;
+    loop {
+        let row = first + turn;
+        // Maximum and sum: of the lane, the row's lanes in this warp, the row.
+        let of_lane =
+            stretch.accumulate::<K, VECTORS, ALIGNED>(problem, scale, &held, Statistics::EMPTY);
+        let of_warp = of_lane.merge_lanes(scale.coefficient, at.lanes());
+        let of_row = at.merge(of_warp, scale.coefficient);
 
-    // Store.
-    if exists {
-        let y = problem.y.cast::<E>().offset(output_offset(problem, row) as isize);
-        let factors = (of_row.reference(), normalizer(of_row, mask.outside_bank));
-        // A row that is NaN is so everywhere.
-        let stored = if K::SKIPS && !factors.1.is_nan() { Stored::Seen } else { Stored::Whole };
-        stretch.store::<K, VECTORS, ALIGNED>(problem, scale, held, y, factors, stored);
-        if at.thread() == 0 {
-            store_lse(problem, row, of_row, scale, mask.outside_bank);
+        // Store.
+        if exists {
+            let y = y_of_row(row);
+            let factors = (of_row.reference(), normalizer(of_row, mask.outside_bank));
+            // A row that is NaN is so everywhere.
+            let stored = if K::SKIPS && !factors.1.is_nan() { Stored::Seen } else { Stored::Whole };
+            stretch.store::<K, VECTORS, ALIGNED>(problem, scale, held, y, factors, stored);
+            if at.thread() == 0 {
+                store_lse(problem, row, of_row, scale, mask.outside_bank);
+            }
         }
+
+        turn += 1;
+        if turn == turns {
+            break;
+        }
+        at = at.next();
+        stretch = stretch.moved_by(problem.dimensions[0].x);
+        let marks = from_bits(hint::opaque(hidden));
+        held = stretch.load_marked::<K, VECTORS, ALIGNED>(problem, scale, marks);
     }
 }
 

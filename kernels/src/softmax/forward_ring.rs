@@ -23,6 +23,7 @@ use super::{
     ring::Ring,
     row_threads::{Cluster, RowThreads},
     scale::Scale,
+    shared_masks::SharedMasks,
 };
 use crate::numbers::Element;
 
@@ -36,11 +37,12 @@ pub unsafe fn forward_ring<E: Element, K: MaskKind, const VECTORS: usize, const 
     problem: &SoftmaxForward,
 ) {
     let scale = Scale::of::<K, E>(problem);
-    let mut at = Cluster::first();
+    let mut at = Cluster::here(problem, true);
     let mut ring = Ring::<E, K, VECTORS, ALIGNED>::begin(problem, at);
-    while at.row() < problem.rows {
-        let row = LongRow::of::<K, VECTORS>(problem, at);
-        two_passes::<E, K, Cluster, _, VECTORS, ALIGNED>(problem, &row, scale, &mut ring);
+    while at.dealt_row() < problem.rows {
+        let row = LongRow::of::<K, VECTORS>(problem, at, at.dealt_row());
+        let masks = SharedMasks::NONE;
+        two_passes::<E, K, Cluster, _, VECTORS, ALIGNED, _>(problem, &row, scale, &mut ring, masks);
         ring.next_row();
         at = at.next();
     }

@@ -9,8 +9,11 @@
 //! - Staging: one thread copies all the stretches to shared memory in bulk, at the start. So the
 //!   loads of a whole row are in flight together and take no registers, and several blocks on a
 //!   multiprocessor overlap one's loads with another's passes.
+//! - Rows that share all their masks (those of all heads) are taken in turn by the same blocks, which
+//!   read the masks once and keep a bit of them for each element ([`super::shared_masks`]).
 //! - Shared memory: [`super::stage::SLOTS`] bytes, and a slot of 16 VECTORS bytes a thread for each
-//!   stretch that is kept.
+//!   stretch that is kept; in turns [`super::stage::SLOTS_IN_TURNS`], slots for stretches of the next
+//!   row, and 4 bytes a thread for each stretch that is kept.
 //! - Roofline: memory. x is read once if there are enough slots.
 
 use super::{
@@ -21,6 +24,8 @@ use super::{
     row::{Held, Stored},
     row_threads::RowThreads,
     scale::Scale,
+    shared_masks::SharedMasks,
+    slots_in_turns::SlotsInTurns,
     stage::{Slots, Stage},
 };
 use crate::{
@@ -44,15 +49,33 @@ pub unsafe fn forward_staged<
 >(
     problem: &SoftmaxForward,
 ) {
-    let row = LongRow::<E, T, ALIGNED>::here::<K, VECTORS>(problem);
+    let at = T::here(problem, K::IN_TURNS);
     let scale = Scale::of::<K, E>(problem);
+    let slot_bytes = block_dim_x() * 16 * VECTORS as u32;
+    if !K::IN_TURNS {
+        let row = LongRow::<E, T, ALIGNED>::of::<K, VECTORS>(problem, at, at.row());
+        let mut slots = Slots::of(problem, slot_bytes);
+        slots.fill(row.walk, |walk, to, barrier| row.copy(walk, to, barrier));
+        let masks = SharedMasks::NONE;
+        two_passes::<E, K, T, _, VECTORS, ALIGNED, _>(problem, &row, scale, &mut slots, masks);
+        return;
+    }
 
-    let mut slots = Slots::of(problem, block_dim_x() * 16 * VECTORS as u32);
-    slots.fill(row.walk, |walk, to, barrier| {
-        let stretch = row.stretch(walk);
-        stretch.copy(stretch.x_at(0), to, barrier)
-    });
-    two_passes::<E, K, T, Slots, VECTORS, ALIGNED>(problem, &row, scale, &mut slots);
+    let (first, turns) = problem.rows_of_group(at.row());
+    let mut row = LongRow::<E, T, ALIGNED>::of::<K, VECTORS>(problem, at, first);
+    let mut slots = SlotsInTurns::begin(problem, row, turns, slot_bytes);
+    // They arrive while the first row does.
+    let masks = SharedMasks::read::<E, K, T, VECTORS, ALIGNED>(problem, &row, &slots, slots.end());
+    let mut turn = 0;
+    loop {
+        two_passes::<E, K, T, _, VECTORS, ALIGNED, _>(problem, &row, scale, &mut slots, masks);
+        turn += 1;
+        if turn == turns {
+            return;
+        }
+        row = row.next_in_turn();
+        slots.next_row(row);
+    }
 }
 
 /// Both passes over a row, of which `slots` are being filled.
@@ -67,13 +90,15 @@ pub(super) unsafe fn two_passes<
     S: Stage,
     const VECTORS: usize,
     const ALIGNED: bool,
+    const KEPT: bool,
 >(
     problem: &SoftmaxForward,
     row: &LongRow<E, T, ALIGNED>,
     scale: Scale<E::Accumulator>,
     slots: &mut S,
+    masks: SharedMasks<KEPT>,
 ) {
-    let y_of_row = || problem.y.cast::<E>().offset(output_offset(problem, row.at.row()) as isize);
+    let y_of_row = || problem.y.cast::<E>().offset(output_offset(problem, row.row) as isize);
 
     // Zeros depend on nothing: they are on their way while the row is still loading.
     let mut walk = row.walk;
@@ -95,21 +120,27 @@ pub(super) unsafe fn two_passes<
     loop {
         // Masks come from memory: they are on their way while those before are at work, unless
         // additive ones leave no registers for that.
+        let ahead = !K::ADDITIVE && !KEPT;
         let mut bytes_ahead = [[0; 2]; VECTORS];
-        if !K::ADDITIVE {
+        if ahead {
             bytes_ahead = row.bytes_of_full::<K, VECTORS>(walk);
         }
         while fast && walk.is_full() && slots.keeps(slot) {
-            let mut bytes = bytes_ahead;
-            if K::ADDITIVE {
-                bytes = row.bytes_of_full::<K, VECTORS>(walk);
-            } else {
-                bytes_ahead = row.bytes_of_full::<K, VECTORS>(walk.next());
-            }
-            slots.wait(slot);
             let (stretch, at) = (row.stretch(walk), slots.at(slot));
+            let marks = if KEPT {
+                masks.recall(slot)
+            } else {
+                let mut bytes = bytes_ahead;
+                if ahead {
+                    bytes_ahead = row.bytes_of_full::<K, VECTORS>(walk.next());
+                } else {
+                    bytes = row.bytes_of_full::<K, VECTORS>(walk);
+                }
+                stretch.marks::<K, VECTORS>(problem, bytes)
+            };
+            slots.wait(slot);
             let held =
-                stretch.take::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, at, bytes, true);
+                stretch.take::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, at, marks, true);
             of_lane = stretch
                 .accumulate::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, &held, of_lane);
             (walk, slot) = (walk.next(), slot + 1);
@@ -123,7 +154,8 @@ pub(super) unsafe fn two_passes<
                 let bytes = stretch.load_bytes::<K, VECTORS, ALIGNED>(false);
                 slots.wait(slot);
                 let at = slots.at(slot);
-                stretch.take::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, at, bytes, false)
+                let marks = stretch.marks::<K, VECTORS>(problem, bytes);
+                stretch.take::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, at, marks, false)
             } else {
                 let loaded = stretch.load::<InStretches<K>, VECTORS, ALIGNED>(problem, scale);
                 if slots.holds(slot) {
@@ -139,6 +171,7 @@ pub(super) unsafe fn two_passes<
     }
     let of_warp = of_lane.merge_lanes(scale.coefficient, row.at.lanes());
     let of_row = row.at.merge(of_warp, scale.coefficient);
+    slots.summed(slot);
 
     // Second pass.
     let y = y_of_row();
@@ -188,6 +221,6 @@ pub(super) unsafe fn two_passes<
         walk = walk.next();
     }
     if row.at.thread() == 0 {
-        store_lse(problem, row.at.row(), of_row, scale, row.mask.outside_bank);
+        store_lse(problem, row.row, of_row, scale, row.mask.outside_bank);
     }
 }

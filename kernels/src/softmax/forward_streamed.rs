@@ -57,7 +57,7 @@ pub unsafe fn forward_streamed<
     let of_row = row.at.merge(of_warp, scale.coefficient);
 
     // Second pass: every column is written.
-    let y = problem.y.cast::<E>().offset(output_offset(problem, row.at.row()) as isize);
+    let y = problem.y.cast::<E>().offset(output_offset(problem, row.row) as isize);
     let factors = (of_row.reference(), normalizer(of_row, row.mask.outside_bank));
     walk = row.walk;
     while walk.is_on_row() {
@@ -78,6 +78,6 @@ pub unsafe fn forward_streamed<
         walk = walk.next();
     }
     if row.at.thread() == 0 {
-        store_lse(problem, row.at.row(), of_row, scale, row.mask.outside_bank);
+        store_lse(problem, row.row, of_row, scale, row.mask.outside_bank);
     }
 }

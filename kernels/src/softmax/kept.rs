@@ -3,7 +3,7 @@
 use super::{
     mask::MaskKind,
     problem::SoftmaxForward,
-    row::{Held, MaskBytes, Stretch, hidden_vector},
+    row::{Held, HiddenMarks, Stretch, hidden_vector},
     scale::Scale,
 };
 use crate::numbers::{Accumulator, Element};
@@ -30,7 +30,7 @@ impl<E: Element> Stretch<E> {
     }
 
     /// [`Stretch::load`] from shared memory at `at`, where [`Stretch::copy`] has put the vectors;
-    /// all of them, if the stretch is `full`; `bytes` is what [`Stretch::load_bytes`] gave. What is
+    /// all of them, if the stretch is `full`; `marks` is what [`Stretch::marks`] gave. What is
     /// hidden is hidden there, too, so that [`Stretch::take_again`] need not look at masks.
     ///
     /// # Safety
@@ -41,11 +41,11 @@ impl<E: Element> Stretch<E> {
         problem: &SoftmaxForward,
         scale: Scale<E::Accumulator>,
         at: u32,
-        bytes: MaskBytes<VECTORS>,
+        marks: HiddenMarks<VECTORS>,
         full: bool,
     ) -> Held<E, VECTORS> {
         let mut held = self.held::<VECTORS, ALIGNED>(scale, at, full);
-        self.hide::<K, VECTORS, ALIGNED>(problem, scale, &mut held, bytes, full);
+        self.hide::<K, VECTORS, ALIGNED>(problem, scale, &mut held, marks, full);
         let masks = K::BYTES && !self.bytes.is_null();
         if masks || scale.prescales || !full && !self.is_all_visible::<VECTORS>() {
             unroll!(v in VECTORS => {

@@ -14,6 +14,8 @@ pub trait MaskKind: Copy + 'static {
     const BYTES: bool;
     /// Additive masks.
     const ADDITIVE: bool;
+    /// Rows that share all masks are taken in turn by the same threads, which read masks once.
+    const IN_TURNS: bool;
 }
 
 /// No mask.
@@ -28,6 +30,10 @@ pub struct Ranged;
 #[derive(Clone, Copy)]
 pub struct Bytes;
 
+/// A byte mask that neighbouring rows share; a visible range too.
+#[derive(Clone, Copy)]
+pub struct SharedBytes;
+
 /// An additive mask, a byte mask, or both; a visible range too.
 #[derive(Clone, Copy)]
 pub struct Additive;
@@ -37,24 +43,35 @@ impl MaskKind for Unmasked {
     const SKIPS: bool = false;
     const BYTES: bool = false;
     const ADDITIVE: bool = false;
+    const IN_TURNS: bool = false;
 }
 impl MaskKind for Ranged {
     const RANGE: bool = true;
     const SKIPS: bool = true;
     const BYTES: bool = false;
     const ADDITIVE: bool = false;
+    const IN_TURNS: bool = false;
 }
 impl MaskKind for Bytes {
     const RANGE: bool = true;
     const SKIPS: bool = false;
     const BYTES: bool = true;
     const ADDITIVE: bool = false;
+    const IN_TURNS: bool = false;
+}
+impl MaskKind for SharedBytes {
+    const RANGE: bool = true;
+    const SKIPS: bool = false;
+    const BYTES: bool = true;
+    const ADDITIVE: bool = false;
+    const IN_TURNS: bool = true;
 }
 impl MaskKind for Additive {
     const RANGE: bool = true;
     const SKIPS: bool = false;
     const BYTES: bool = true;
     const ADDITIVE: bool = true;
+    const IN_TURNS: bool = false;
 }
 
 /// The same masks, in a kernel that walks over the row in stretches, of which those that see nothing
@@ -67,6 +84,7 @@ impl<K: MaskKind> MaskKind for InStretches<K> {
     const SKIPS: bool = false;
     const BYTES: bool = K::BYTES;
     const ADDITIVE: bool = K::ADDITIVE;
+    const IN_TURNS: bool = K::IN_TURNS;
 }
 
 /// The masks of one row.
@@ -234,6 +252,42 @@ pub fn hidden_marks(problem: &SoftmaxForward, words: [u32; 2]) -> [u32; 2] {
     const LOW_SEVEN: u32 = 0x7f7f_7f7f;
     let inverted = if problem.flags & flags::KEEP != 0 { !0 } else { 0 };
     words.map(|word| (((word & LOW_SEVEN) + LOW_SEVEN) | word) ^ inverted)
+}
+
+/// Marks lanes that have a bit each.
+#[inline(always)]
+pub(super) fn marks_of(lanes: u32) -> [u32; 2] {
+    // Lane i's bit at i meets the factor's bit at 7 (i + 1), and only that, at 8 i + 7.
+    let spread = |four: u32| (four & 15).wrapping_mul(0x1020_4080);
+    [spread(lanes), spread(lanes >> 4)]
+}
+
+/// A bit for each lane that is marked: undoes [`marks_of`].
+#[inline(always)]
+fn marked_lanes(marks: [u32; 2]) -> u32 {
+    // Mark i, at 8 i + 7, meets the factor's bit at 7 (3 - i), and only that, at 28 + i.
+    let gather = |four: u32| (four & 0x8080_8080).wrapping_mul(0x0020_4081) >> 28;
+    gather(marks[0]) | gather(marks[1]) << 4
+}
+
+/// What is marked of up to eight vectors, a bit for each lane: the marks in an eighth of the registers.
+#[inline(always)]
+pub fn to_bits<const VECTORS: usize>(marks: [[u32; 2]; VECTORS]) -> [u32; 2] {
+    let mut bits = [0; 2];
+    unroll!(v in VECTORS => {
+        bits[v / 4] |= marked_lanes(marks[v]) << (8 * (v % 4));
+    });
+    bits
+}
+
+/// Undoes [`to_bits`].
+#[inline(always)]
+pub fn from_bits<const VECTORS: usize>(bits: [u32; 2]) -> [[u32; 2]; VECTORS] {
+    let mut marks = [[0; 2]; VECTORS];
+    unroll!(v in VECTORS => {
+        marks[v] = marks_of(bits[v / 4] >> (8 * (v % 4)));
+    });
+    marks
 }
 
 /// Is the additive mask f32, not of the element type? Never beside f64.

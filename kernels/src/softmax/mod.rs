@@ -36,5 +36,7 @@ pub mod row;
 pub mod row_threads;
 pub mod scale;
 pub mod scores;
+mod shared_masks;
+mod slots_in_turns;
 pub mod stage;
 pub mod walk;

@@ -134,8 +134,29 @@ pub struct SoftmaxForward {
     pub rank: u32,
     /// Stretches of a row that a block keeps in shared memory, where a kernel does.
     pub slots: u32,
+    /// Slots beyond these, into which stretches of a row are copied while the row before it is at
+    /// work, where the same threads take rows in turn.
+    pub slots_ahead: u32,
+    /// Rows of a group, which the same threads take in turn, where a kernel does: neighbours along the
+    /// first dimension, a divisor of its size. They share all masks.
+    pub turns: u32,
+    /// Such groups; the rows behind them are taken one by one, so that all multiprocessors come to an
+    /// end together.
+    pub groups: u32,
     /// The dimensions that rows are counted in, that of neighbouring rows first.
     pub dimensions: [RowDimension; MAX_ROW_DIMENSIONS],
+}
+
+impl SoftmaxForward {
+    /// The first row of those that are numbered `group` of what is taken in turn, and how many they are.
+    #[inline(always)]
+    pub fn rows_of_group(&self, group: u32) -> (u32, u32) {
+        if group < self.groups {
+            (group * self.turns, self.turns)
+        } else {
+            (self.groups * self.turns + (group - self.groups), 1)
+        }
+    }
 }
 
 /// A backward problem, passed to the kernel by value.

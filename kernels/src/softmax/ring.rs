@@ -56,7 +56,7 @@ impl<'a, E: Element, K: MaskKind, const VECTORS: usize, const ALIGNED: bool>
     #[inline(always)]
     pub unsafe fn begin(problem: &'a SoftmaxForward, at: Cluster) -> Self {
         let bytes = block_dim_x() * 16 * VECTORS as u32;
-        let slots = Slots::behind(DONE_END, problem, bytes);
+        let slots = Slots::behind(DONE_END, problem.slots, bytes);
         let mut ahead = Ahead::of(problem, at);
         if thread_idx_x() == 0 {
             let mut slot = 0;
@@ -161,7 +161,7 @@ impl<'a, E: Element, K: MaskKind, const VECTORS: usize, const ALIGNED: bool>
     /// The problem's tensors must be valid for the row.
     #[inline(always)]
     unsafe fn of(problem: &'a SoftmaxForward, at: Cluster) -> Self {
-        let row = LongRow::of::<K, VECTORS>(problem, at);
+        let row = LongRow::of::<K, VECTORS>(problem, at, at.dealt_row());
         Ahead { problem, walk: row.walk, row, kept: 0, masks: PhantomData }
     }
 
@@ -202,7 +202,8 @@ impl<'a, E: Element, K: MaskKind, const VECTORS: usize, const ALIGNED: bool>
                         self.row.stretch(walk)
                     } else {
                         // Found anew, where registers are short.
-                        LongRow::<E, Cluster, ALIGNED>::of::<K, VECTORS>(self.problem, self.row.at)
+                        let (at, row) = (self.row.at, self.row.row);
+                        LongRow::<E, Cluster, ALIGNED>::of::<K, VECTORS>(self.problem, at, row)
                             .stretch(walk)
                     };
                     // The phase cannot end before this thread has arrived.
@@ -216,7 +217,7 @@ impl<'a, E: Element, K: MaskKind, const VECTORS: usize, const ALIGNED: bool>
                 }
             }
             let at = self.row.at.next();
-            if at.row() >= self.problem.rows {
+            if at.dealt_row() >= self.problem.rows {
                 return;
             }
             *self = Ahead::of(self.problem, at);

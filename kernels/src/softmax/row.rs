@@ -11,7 +11,7 @@ use super::{
     scale::Scale,
 };
 use crate::numbers::{Accumulator, Element};
-use cuda_std::global;
+use cuda_std::{global, hint};
 
 /// A row, or a stretch of it that one pass over the registers covers. Columns count from the
 /// stretch's first.
@@ -60,6 +60,9 @@ pub enum Stored {
 
 /// The mask bytes of a thread's vectors.
 pub type MaskBytes<const VECTORS: usize> = [[u32; 2]; VECTORS];
+
+/// What mask bytes hide of a thread's vectors, as [`mask::hidden_marks`] marks it.
+pub type HiddenMarks<const VECTORS: usize> = [[u32; 2]; VECTORS];
 
 impl<E: Element> Stretch<E> {
     /// The columns `begin..begin + length` of the row at `offsets`, for the thread that has number
@@ -216,11 +219,50 @@ impl<E: Element> Stretch<E> {
         problem: &SoftmaxForward,
         scale: Scale<E::Accumulator>,
     ) -> Held<E, VECTORS> {
+        self.load_and_mark::<K, VECTORS, ALIGNED>(problem, scale).0
+    }
+
+    /// The same, and what masks hide, for [`Stretch::load_marked`].
+    ///
+    /// # Safety
+    /// As for [`Stretch::of`].
+    #[inline(always)]
+    pub unsafe fn load_and_mark<K: MaskKind, const VECTORS: usize, const ALIGNED: bool>(
+        &self,
+        problem: &SoftmaxForward,
+        scale: Scale<E::Accumulator>,
+    ) -> (Held<E, VECTORS>, HiddenMarks<VECTORS>) {
         let vectors = self.load_vectors::<VECTORS, ALIGNED>(self.x, hidden_vector::<E>(scale));
         let mut held = Held { vectors, edges: [scale.hidden; 2] };
         let bytes = self.load_bytes::<K, VECTORS, ALIGNED>(false);
-        self.hide::<K, VECTORS, ALIGNED>(problem, scale, &mut held, bytes, false);
+        let marks = self.marks::<K, VECTORS>(problem, bytes);
+        self.hide::<K, VECTORS, ALIGNED>(problem, scale, &mut held, marks, false);
+        (held, marks)
+    }
+
+    /// [`Stretch::load`] of a row that shares all masks with one before it, whose `marks` are given.
+    ///
+    /// # Safety
+    /// As for [`Stretch::of`].
+    #[inline(always)]
+    pub unsafe fn load_marked<K: MaskKind, const VECTORS: usize, const ALIGNED: bool>(
+        &self,
+        problem: &SoftmaxForward,
+        scale: Scale<E::Accumulator>,
+        marks: HiddenMarks<VECTORS>,
+    ) -> Held<E, VECTORS> {
+        let vectors = self.load_vectors::<VECTORS, ALIGNED>(self.x, hidden_vector::<E>(scale));
+        let mut held = Held { vectors, edges: [scale.hidden; 2] };
+        self.hide::<K, VECTORS, ALIGNED>(problem, scale, &mut held, marks, false);
         held
+    }
+
+    /// The same columns of a row that begins `elements` further on, on the same 16-byte grid.
+    #[inline(always)]
+    pub fn moved_by(self, elements: i64) -> Self {
+        // Columns are found anew: held from row to row, they would take more registers than there are.
+        let thread = hint::opaque(self.thread);
+        Stretch { x: self.x.wrapping_offset(elements as isize), thread, ..self }
     }
 
     /// Loads the vectors that may be visible of a tensor whose column 0 is at `from`, on the same
@@ -253,7 +295,7 @@ impl<E: Element> Stretch<E> {
     }
 
     /// Multiplies the vectors that were loaded by the prescale, puts `scale.hidden` in place of
-    /// what is hidden of them, by `bytes` too, and loads the edges. A `full` stretch has neither edges
+    /// what is hidden of them, by `marks` too, and loads the edges. A `full` stretch has neither edges
     /// nor columns outside of the visible range.
     ///
     /// # Safety
@@ -264,7 +306,7 @@ impl<E: Element> Stretch<E> {
         problem: &SoftmaxForward,
         scale: Scale<E::Accumulator>,
         held: &mut Held<E, VECTORS>,
-        bytes: MaskBytes<VECTORS>,
+        marks: HiddenMarks<VECTORS>,
         full: bool,
     ) {
         if scale.prescales {
@@ -282,14 +324,14 @@ impl<E: Element> Stretch<E> {
             unroll!(v in VECTORS => {
                 if !K::SKIPS || self.is_slab_visible(v) && !self.is_slab_all_visible(v) {
                     let hidden = outside::<E>(self.column(v), start, end);
-                    held.vectors[v] = E::replace(held.vectors[v], marks(hidden), scale.hidden);
+                    held.vectors[v] =
+                        E::replace(held.vectors[v], mask::marks_of(hidden), scale.hidden);
                 }
             });
         }
         if K::BYTES && !self.bytes.is_null() {
             unroll!(v in VECTORS => {
-                let hidden = mask::hidden_marks(problem, bytes[v]);
-                held.vectors[v] = E::replace(held.vectors[v], hidden, scale.hidden);
+                held.vectors[v] = E::replace(held.vectors[v], marks[v], scale.hidden);
             });
         }
         if !ALIGNED && !full {
@@ -318,6 +360,22 @@ impl<E: Element> Stretch<E> {
             });
         }
         words
+    }
+
+    /// What `bytes` hide, if there is a byte mask.
+    #[inline(always)]
+    pub fn marks<K: MaskKind, const VECTORS: usize>(
+        &self,
+        problem: &SoftmaxForward,
+        bytes: MaskBytes<VECTORS>,
+    ) -> HiddenMarks<VECTORS> {
+        let mut marks = [[0; 2]; VECTORS];
+        if K::BYTES && !self.bytes.is_null() {
+            unroll!(v in VECTORS => {
+                marks[v] = mask::hidden_marks(problem, bytes[v]);
+            });
+        }
+        marks
     }
 
     /// Loads this thread's edge elements, as far as they are visible.
@@ -379,12 +437,4 @@ pub(super) fn hidden_vector<E: Element>(scale: Scale<E::Accumulator>) -> E::Vect
 pub(super) fn outside<E: Element>(column: i32, start: i32, end: i32) -> u32 {
     let below = |limit: i32| (1 << (limit - column).clamp_to(0, E::LANES as i32)) - 1;
     below(start) | !below(end)
-}
-
-/// Lanes that have a bit each, as [`Element::replace`] takes them.
-#[inline(always)]
-fn marks(lanes: u32) -> [u32; 2] {
-    // Lane i's bit at i meets the factor's bit at 7 (i + 1), and only that, at 8 i + 7.
-    let spread = |four: u32| (four & 15).wrapping_mul(0x1020_4080);
-    [spread(lanes), spread(lanes >> 4)]
 }

@@ -9,12 +9,16 @@ use cuda_std::{
 
 /// The threads that share a row, as one of them sees them.
 pub trait RowThreads: Copy {
-    /// The calling thread's place.
+    /// The calling thread's place. Where blocks share a row, shared memory begins with
+    /// [`cluster::SHARED_BYTES`], or if `in_turns` with [`cluster::SHARED_BYTES_IN_TURNS`].
     ///
     /// # Safety
     /// All threads of the block must call together, once, at the kernel's start.
-    unsafe fn here(problem: &SoftmaxForward) -> Self;
-    /// The row's number. There may be none of that number.
+    unsafe fn here(problem: &SoftmaxForward, in_turns: bool) -> Self;
+    /// The same place, on the next of the rows that its threads take in turn.
+    fn next(self) -> Self;
+    /// The number of the row, or of the group of rows that its threads take in turn. There may be
+    /// none of that number.
     fn row(self) -> u32;
     /// The thread's number among those of the row.
     fn thread(self) -> u32;
@@ -40,8 +44,12 @@ pub struct Warp {
 
 impl RowThreads for Warp {
     #[inline(always)]
-    unsafe fn here(problem: &SoftmaxForward) -> Self {
+    unsafe fn here(problem: &SoftmaxForward, _: bool) -> Self {
         Warp { lanes_log2: problem.row_lanes_log2 & 31 }
+    }
+    #[inline(always)]
+    fn next(self) -> Self {
+        self
     }
     #[inline(always)]
     fn row(self) -> u32 {
@@ -69,14 +77,21 @@ impl RowThreads for Warp {
     }
 }
 
-/// A block takes one row.
+/// A block takes one row, or several in turn.
 #[derive(Clone, Copy)]
-pub struct Block;
+pub struct Block {
+    /// Rows that the block has taken before.
+    turn: u32,
+}
 
 impl RowThreads for Block {
     #[inline(always)]
-    unsafe fn here(_: &SoftmaxForward) -> Self {
-        Block
+    unsafe fn here(_: &SoftmaxForward, _: bool) -> Self {
+        Block { turn: 0 }
+    }
+    #[inline(always)]
+    fn next(self) -> Self {
+        Block { turn: self.turn + 1 }
     }
     #[inline(always)]
     fn row(self) -> u32 {
@@ -100,7 +115,7 @@ impl RowThreads for Block {
     }
     #[inline(always)]
     unsafe fn merge<P: Part>(self, of_warp: P, coefficient: P::Number) -> P {
-        block::merge(of_warp, coefficient, shared::dynamic())
+        block::merge(of_warp, coefficient, shared::dynamic(), self.turn)
     }
 }
 
@@ -114,40 +129,30 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The calling thread's place on the first of the rows that its cluster takes in turn. Shared
-    /// memory begins with [`cluster::SHARED_BYTES_IN_TURNS`].
-    ///
-    /// # Safety
-    /// As for [`RowThreads::here`].
+    /// The number of the row that the cluster takes in this turn, where clusters deal out rows among
+    /// them one by one.
     #[inline(always)]
-    pub unsafe fn first() -> Self {
-        Self::begin(cluster::SHARED_BYTES_IN_TURNS)
-    }
-
-    /// The place on the cluster's next row: clusters take rows in turn.
-    #[inline(always)]
-    pub fn next(self) -> Self {
-        Cluster { turn: self.turn + 1, ..self }
-    }
-
-    /// # Safety
-    /// As for [`cluster::begin`].
-    #[inline(always)]
-    unsafe fn begin(shared_bytes: u32) -> Self {
-        cluster::begin(shared::dynamic(), shared_bytes);
-        let (rank, blocks) = (cluster_index::block_rank(), cluster_index::block_count());
-        Cluster { rank, blocks, turn: 0 }
+    pub fn dealt_row(self) -> u32 {
+        cluster_index::cluster_idx_x() + self.turn * cluster_index::cluster_count_x()
     }
 }
 
 impl RowThreads for Cluster {
     #[inline(always)]
-    unsafe fn here(_: &SoftmaxForward) -> Self {
-        Self::begin(cluster::SHARED_BYTES)
+    unsafe fn here(_: &SoftmaxForward, in_turns: bool) -> Self {
+        let shared_bytes =
+            if in_turns { cluster::SHARED_BYTES_IN_TURNS } else { cluster::SHARED_BYTES };
+        cluster::begin(shared::dynamic(), shared_bytes);
+        let (rank, blocks) = (cluster_index::block_rank(), cluster_index::block_count());
+        Cluster { rank, blocks, turn: 0 }
+    }
+    #[inline(always)]
+    fn next(self) -> Self {
+        Cluster { turn: self.turn + 1, ..self }
     }
     #[inline(always)]
     fn row(self) -> u32 {
-        cluster_index::cluster_idx_x() + self.turn * cluster_index::cluster_count_x()
+        cluster_index::cluster_idx_x()
     }
     #[inline(always)]
     fn thread(self) -> u32 {

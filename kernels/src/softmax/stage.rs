@@ -19,6 +19,9 @@ pub const fn slots_behind(reductions: u32) -> u32 {
 /// Where the slots begin that are filled once.
 pub const SLOTS: u32 = slots_behind(reduction::cluster::SHARED_BYTES);
 
+/// Where the slots begin that are filled by rows in turn.
+pub const SLOTS_IN_TURNS: u32 = slots_behind(reduction::cluster::SHARED_BYTES_IN_TURNS);
+
 /// Where a block keeps stretches of a row between its two passes. Stretches are numbered as they
 /// come; those that see nothing do not count.
 pub trait Stage {
@@ -37,6 +40,13 @@ pub trait Stage {
     /// # Safety
     /// It is kept, and not yet done with.
     unsafe fn wait(&self, nth: u32);
+
+    /// All threads of the block have come past the first pass, in which the row had so many stretches.
+    ///
+    /// # Safety
+    /// All threads of the block must call together, once for a row, after a barrier of the block.
+    #[inline(always)]
+    unsafe fn summed(&mut self, _stretches: u32) {}
 
     /// The `nth` stretch is done with.
     ///
@@ -57,14 +67,13 @@ impl Slots {
     /// As many slots as the problem says, of `bytes` bytes.
     #[inline(always)]
     pub fn of(problem: &SoftmaxForward, bytes: u32) -> Self {
-        Slots::behind(reduction::cluster::SHARED_BYTES, problem, bytes)
+        Slots::behind(reduction::cluster::SHARED_BYTES, problem.slots, bytes)
     }
 
-    /// As many slots as the problem says, of `bytes` bytes, behind `reductions` bytes of shared
-    /// memory.
+    /// So many slots of `bytes` bytes, behind `reductions` bytes of shared memory.
     #[inline(always)]
-    pub fn behind(reductions: u32, problem: &SoftmaxForward, bytes: u32) -> Self {
-        Slots { count: problem.slots, bytes, reductions }
+    pub fn behind(reductions: u32, count: u32, bytes: u32) -> Self {
+        Slots { count, bytes, reductions }
     }
 
     #[inline(always)]

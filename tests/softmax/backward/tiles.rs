@@ -139,7 +139,7 @@ fn the_table() {
         for kernel in variant.kernels.as_flattened() {
             let name = kernel.name();
             assert_eq!(kernel.bounds().threads, tile.threads, "{name}");
-            let (plain, masked, of_f64) = tile.blocks_per_sm;
+            let (plain, masked, of_f64, _) = tile.blocks_per_sm;
             let blocks = match name {
                 _ if name.contains("_f64_") => of_f64,
                 _ if name.contains("_masked_scores_") => masked,

@@ -1,0 +1,164 @@
+//! Shared memory for rows that a block takes in turn: the next row is copied while one is at work.
+
+use super::{
+    long_row::LongRow,
+    problem::SoftmaxForward,
+    row_threads::RowThreads,
+    stage::{Slots, Stage},
+    walk::Walk,
+};
+use crate::{numbers::Element, reduction::cluster::SHARED_BYTES_IN_TURNS};
+use cuda_std::{
+    fence, mbarrier,
+    thread::{sync_threads, thread_idx_x},
+};
+
+/// A block's slots, as the row sees them that the block has come to. They are taken in turn, by the
+/// stretches of row after row that are kept; each row has as many of them.
+pub struct SlotsInTurns<'a, E, T, const ALIGNED: bool> {
+    slots: Slots,
+    /// Stretches that a row keeps, at most.
+    kept: u32,
+    /// The slot of the row's first stretch, and the parity of its phase.
+    first: (u32, u32),
+    /// Stretches that the row keeps.
+    seen: u32,
+    /// The row.
+    row: LongRow<'a, E, T, ALIGNED>,
+    /// Rows that come after it.
+    left: u32,
+}
+
+impl<'a, E: Element, T: RowThreads, const ALIGNED: bool> SlotsInTurns<'a, E, T, ALIGNED> {
+    /// The slots when `row` begins, the first of `turns` rows. One thread begins to fill them with it.
+    ///
+    /// # Safety
+    /// All threads of the block must call together, once; shared memory holds the problem's slots, of
+    /// `bytes` bytes, and the problem's tensors are valid for the rows.
+    #[inline(always)]
+    pub unsafe fn begin(
+        problem: &SoftmaxForward,
+        row: LongRow<'a, E, T, ALIGNED>,
+        turns: u32,
+        bytes: u32,
+    ) -> Self {
+        let count = problem.slots + problem.slots_ahead;
+        let slots = Slots::behind(SHARED_BYTES_IN_TURNS, count, bytes);
+        let (kept, left) = (problem.slots, turns - 1);
+        let slots = SlotsInTurns { slots, kept, first: (0, 0), seen: 0, row, left };
+        if thread_idx_x() == 0 {
+            slots.slots.make_barriers();
+            slots.copy(&slots.row, slots.first, 0, kept);
+        }
+        // The barriers exist for all from here on.
+        sync_threads();
+        slots
+    }
+
+    /// The address behind the slots.
+    #[inline(always)]
+    pub fn end(&self) -> u32 {
+        self.slots.at(self.slots.count)
+    }
+
+    /// The block goes on to its next row. What found no slot before is copied now.
+    ///
+    /// # Safety
+    /// All threads of the block must call together, with the row that comes next.
+    #[inline(always)]
+    pub unsafe fn next_row(&mut self, row: LongRow<'a, E, T, ALIGNED>) {
+        let ahead = self.slots.count - self.seen;
+        if ahead < self.seen {
+            // Everybody is done with the row.
+            sync_threads();
+            self.copy_ahead(&row, ahead, self.seen);
+        }
+        self.first = self.next_first();
+        (self.row, self.left) = (row, self.left - 1);
+    }
+
+    /// The `nth` slot from `first` on, no more than all of them, and the parity of its phase.
+    #[inline(always)]
+    fn slot(&self, first: (u32, u32), nth: u32) -> (u32, u32) {
+        let slot = first.0 + nth;
+        if slot < self.slots.count {
+            (slot, first.1)
+        } else {
+            (slot - self.slots.count, first.1 ^ 1)
+        }
+    }
+
+    /// The slot of the next row's first stretch.
+    #[inline(always)]
+    fn next_first(&self) -> (u32, u32) {
+        self.slot(self.first, self.seen)
+    }
+
+    /// One thread begins to copy the stretches `from..to` of the next row to slots that everybody is
+    /// done with.
+    #[inline(always)]
+    unsafe fn copy_ahead(&self, row: &LongRow<'a, E, T, ALIGNED>, from: u32, to: u32) {
+        if thread_idx_x() == 0 {
+            // What threads have stored there comes before the copies.
+            fence::proxy_async();
+            self.copy(row, self.next_first(), from, to);
+        }
+    }
+
+    /// Begins to copy the stretches `from..to` of a row, as far as it has so many, to its slots, which
+    /// begin with `first`.
+    #[inline(always)]
+    unsafe fn copy(&self, row: &LongRow<'a, E, T, ALIGNED>, first: (u32, u32), from: u32, to: u32) {
+        let (mut walk, mut nth): (Walk, u32) = (row.walk, 0);
+        while nth < to && walk.is_on_row() {
+            if walk.is_seen() {
+                if nth >= from {
+                    let slot = self.slot(first, nth).0;
+                    let barrier = self.slots.barrier(slot);
+                    // The phase cannot end before this thread has arrived.
+                    let bytes = row.copy(walk, self.slots.at(slot), barrier);
+                    mbarrier::arrive_expect_tx(barrier, bytes);
+                }
+                nth += 1;
+            }
+            walk = walk.next();
+        }
+    }
+}
+
+impl<E: Element, T: RowThreads, const ALIGNED: bool> Stage for SlotsInTurns<'_, E, T, ALIGNED> {
+    #[inline(always)]
+    fn keeps(&self, nth: u32) -> bool {
+        nth < self.kept
+    }
+
+    #[inline(always)]
+    fn holds(&self, _: u32) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn at(&self, nth: u32) -> u32 {
+        self.slots.at(self.slot(self.first, nth).0)
+    }
+
+    #[inline(always)]
+    unsafe fn wait(&self, nth: u32) {
+        let (slot, parity) = self.slot(self.first, nth);
+        mbarrier::wait(self.slots.barrier(slot), parity);
+    }
+
+    /// Everybody is done with the row before: its slots take the next one.
+    #[inline(always)]
+    unsafe fn summed(&mut self, stretches: u32) {
+        self.seen = if stretches < self.kept { stretches } else { self.kept };
+        let free = self.slots.count - self.seen;
+        if self.left > 0 {
+            let next = self.row.next_in_turn();
+            self.copy_ahead(&next, 0, if free < self.seen { free } else { self.seen });
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn free(&mut self, _: u32) {}
+}
