@@ -34,10 +34,14 @@ impl<
     pub const KEY_COUNT: u32 = 8 * KEYS as u32;
     /// Threads of a block.
     pub const THREADS: u32 = 32 * WARPS as u32;
-    /// The layout of q and k.
-    pub const DEEP: Swizzle = Swizzle { chunks: 2 * DEPTH as u32 };
-    /// The layout of v and o.
-    pub const WIDE: Swizzle = Swizzle { chunks: COLUMNS as u32 * BYTES / 2 };
+    /// The layout of q.
+    pub const DEEP: Swizzle = Swizzle { chunks: 2 * DEPTH as u32, of_keys: false };
+    /// The layout of k.
+    pub const DEEP_KEYS: Swizzle = Swizzle { of_keys: true, ..Self::DEEP };
+    /// The layout of o.
+    pub const WIDE: Swizzle = Swizzle { chunks: COLUMNS as u32 * BYTES / 2, of_keys: false };
+    /// The layout of v.
+    pub const WIDE_KEYS: Swizzle = Swizzle { of_keys: true, ..Self::WIDE };
     /// Where the first block of keys begins, behind q.
     pub const K: u32 = Self::ROWS * Self::DEEP.row_bytes();
     /// Where its values begin.

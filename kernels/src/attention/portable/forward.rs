@@ -18,8 +18,10 @@
 use super::{
     cut::{Cut, STAGES},
     facts::{Facts, Span},
+    key_order,
     load::{KeyRows, copy_queries},
     operand::Operand,
+    patches::Patches,
     rows::Rows,
     scores::{Features, WarpRows, scaling},
     store::{Results, RowPlaces, store_rows},
@@ -127,11 +129,14 @@ impl<
                     at.hide(&mut scores, first_key);
                 }
                 softmax.take(&mut scores, &mut output, exponents);
+                let stage = Self::stage(blocks);
                 if F::ALL && problem.dropped != 0 {
                     let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
-                    at.drop(facts, &mut scores, at.span.key(blocks, count));
+                    let patches = Patches::of(&at, facts, at.span.key(blocks, count));
+                    Self::multiply_values::<E>(&mut output, &scores, Some(patches), thread, stage);
+                } else {
+                    Self::multiply_values::<E>(&mut output, &scores, None, thread, stage);
                 }
-                Self::multiply_values::<E>(&mut output, &scores, thread, Self::stage(blocks));
             }
         }
         Self::finish::<E, F>(problem, facts, &softmax, &output);
@@ -230,7 +235,8 @@ impl<
             dimension: problem.value_dim,
             keys: span.keys,
         };
-        let (deep, wide, threads) = (Self::DEEP, Self::WIDE, (Self::THREADS, thread));
+        let (deep, wide) = (Self::DEEP_KEYS, Self::WIDE_KEYS);
+        let threads = (Self::THREADS, thread);
         let base = shared::dynamic() + Self::stage(block);
         let keys = ((span.first_block + block) * Self::KEY_COUNT as i32, Self::KEY_COUNT);
         if F::ALL && problem.flags & flags::UNALIGNED != 0 {
@@ -270,7 +276,7 @@ impl<
     #[inline(always)]
     unsafe fn load_query(q: u32, lane: u32, m: usize, depth: usize) -> [u32; 4] {
         let row = 16 * m as u32 * Self::DEEP.row_bytes();
-        matrix::load_4(q + row + Self::DEEP.fragment(lane, 2 * depth as u32))
+        matrix::load_4(q + row + Self::DEEP.queries(lane, 2 * depth as u32))
     }
 
     /// The first product: scores, of q and the keys of the stage `offset` from the first one.
@@ -292,7 +298,7 @@ impl<
                     Self::load_query(q, lane, m, depth)
                 };
             });
-            let k = k + Self::DEEP.right_fragment(lane, 2 * depth as u32);
+            let k = k + Self::DEEP_KEYS.keys(lane, 2 * depth as u32);
             Self::multiply_depth::<E>(scores, &left, k);
         });
     }
@@ -305,7 +311,8 @@ impl<
         k: u32,
     ) {
         unroll!(n in KEYS / 2 => {
-            let right = matrix::load_4(k + 16 * n as u32 * Self::DEEP.row_bytes());
+            let row = key_order::fragment(2 * n) * Self::DEEP_KEYS.row_bytes();
+            let right = matrix::load_4(k + row);
             unroll!(m in M, up to 2 => {
                 let (a, b) = (2 * n, 2 * n + 1);
                 scores[m][a] = E::multiply(left[m], [right[0], right[1]], scores[m][a]);
@@ -314,24 +321,32 @@ impl<
         });
     }
 
-    /// The second product: adds that of probabilities and a block of values to the output.
+    /// The second product: adds that of probabilities, those that are kept, and a block of values to
+    /// the output.
     #[inline(always)]
     unsafe fn multiply_values<E: Operand>(
         output: &mut [[Fragment; COLUMNS]; M],
         probabilities: &[[Fragment; KEYS]; M],
+        patches: Option<Patches>,
         thread: u32,
         offset: u32,
     ) {
         let (lane, v) = (thread % 32, shared::dynamic() + Self::V + offset);
-        unroll!(step in KEYS / E::FRAGMENTS => {
-            let first = step * E::FRAGMENTS;
-            let mut left = [[0; 4]; M];
-            unroll!(m in M, up to 2 => {
-                let fragments = &probabilities[m];
-                left[m] = E::left(fragments[first], fragments[first + E::FRAGMENTS - 1]);
+        unroll!(pair in KEYS / 2, up to 4 => {
+            let kept = patches.map(|patches| patches.kept::<M>(2 * pair));
+            unroll!(step in 2 / E::FRAGMENTS, up to 2 => {
+                let first = 2 * pair + step;
+                let mut left = [[0; 4]; M];
+                unroll!(m in M, up to 2 => {
+                    let fragments = &probabilities[m];
+                    left[m] = E::left(fragments[first], fragments[first + E::FRAGMENTS - 1]);
+                    if let Some(kept) = kept {
+                        left[m] = E::keep(left[m], kept[m].map(|kept| kept >> (16 * step)));
+                    }
+                });
+                let row = v + key_order::fragment(first) * Self::WIDE_KEYS.row_bytes();
+                Self::multiply_rows::<E>(output, &left, row, lane);
             });
-            let row = v + 8 * first as u32 * Self::WIDE.row_bytes();
-            Self::multiply_rows::<E>(output, &left, row, lane);
         });
     }
 
@@ -344,7 +359,7 @@ impl<
         lane: u32,
     ) {
         unroll!(n in COLUMNS / 2, up to 16 => {
-            let right = E::right(Self::WIDE, row, lane, n);
+            let right = E::right(Self::WIDE_KEYS, row, lane, n);
             unroll!(m in M, up to 2 => {
                 let (a, b) = (2 * n, 2 * n + 1);
                 output[m][a] = E::accumulate(left[m], right[0], output[m][a]);

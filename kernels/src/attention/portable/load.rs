@@ -53,7 +53,7 @@ impl KeyRows {
             let mut chunk = 0;
             while chunk < layout.chunks {
                 let exists = (row as i32) < rows && (chunk as i32) < chunks;
-                let to = to + row * layout.row_bytes() + chunk * CHUNK;
+                let to = layout.down(to, row) + chunk * CHUNK;
                 copy_chunk::<E, ALIGNED>(to, from.wrapping_add((chunk * CHUNK) as usize), exists);
                 chunk += layout.group();
             }

@@ -2,11 +2,11 @@
 
 use super::{
     facts::{Facts, Span},
+    key_order,
     operand::Operand,
 };
 use crate::attention::{
     bias::{self, RowBias},
-    dropout::Dropout,
     mask::{RowMask, VisibleRange},
     online_softmax::{Exponents, Fragment},
     problem::AttentionForward,
@@ -139,11 +139,10 @@ impl WarpRows<'_> {
         self.first + (16 * m + 8 * h) as i32 + (self.lane / 4) as i32
     }
 
-    /// The lane's first key in a block that begins at `first`; its others are 1 and multiples of 8
-    /// further.
+    /// The lane's first key in a block that begins at `first`.
     #[inline(always)]
-    fn key(&self, first: i32) -> i32 {
-        first + (self.lane % 4 * 2) as i32
+    pub fn key(&self, first: i32) -> i32 {
+        first + key_order::first(self.lane) as i32
     }
 
     /// Hides the scores that are outside of the visible range.
@@ -219,62 +218,13 @@ impl WarpRows<'_> {
             });
         });
     }
-
-    /// Drops probabilities. Heads are not packed.
-    ///
-    /// # Safety
-    /// The facts must be those of the block, and the problem's pointers to seed and offset valid.
-    #[inline(always)]
-    pub unsafe fn drop<const M: usize, const KEYS: usize>(
-        &self,
-        facts: Facts,
-        probabilities: &mut [[Fragment; KEYS]; M],
-        first_key: i32,
-    ) {
-        let (dropout, (place, _)) = (Dropout::of(self.problem), facts.place());
-        let plane = place.batch * self.problem.heads + place.group;
-        let query = (self.first + (self.lane / 4) as i32) as u32;
-        let key = self.key(first_key) as u32;
-        // Two fragments of 8 keys, of which four share a patch of random bytes.
-        let upper = self.first as u32 / 16 % 2 == 1;
-        unroll!(patch in KEYS / 4, up to 4 => {
-            unroll!(e in 2 => {
-                let words = dropout.patch(plane, query, key + (32 * patch + e) as u32);
-                unroll!(m in M, up to 2 => {
-                    let words = match m {
-                        0 if M == 2 || !upper => [words[0], words[1]],
-                        _ => [words[2], words[3]],
-                    };
-                    drop_of_patch(&dropout, words, &mut probabilities[m], 4 * patch, e);
-                });
-            });
-        });
-    }
-}
-
-/// Drops a lane's elements of one column of a patch: `words` are those of its two rows.
-#[inline(always)]
-fn drop_of_patch<const KEYS: usize>(
-    dropout: &Dropout,
-    words: [u32; 2],
-    probabilities: &mut [Fragment; KEYS],
-    first: usize,
-    e: usize,
-) {
-    unroll!(h in 2 => {
-        unroll!(b in 4 => {
-            if !dropout.keeps(words[h], b as u32) {
-                probabilities[first + b][2 * h + e] = 0.0;
-            }
-        });
-    });
 }
 
 #[inline(always)]
 fn hide_row<const KEYS: usize>(scores: &mut [Fragment; KEYS], h: usize, (first, end): (i32, i32)) {
     unroll!(n in KEYS, up to 16 => {
         unroll!(e in 2 => {
-            let key = (8 * n + e) as i32;
+            let key = key_order::offset(n, e) as i32;
             if key < first || key >= end {
                 scores[n][2 * h + e] = f32::NEG_INFINITY;
             }
@@ -320,7 +270,7 @@ fn subtract_distances<const KEYS: usize>(
 ) {
     unroll!(n in KEYS, up to 16 => {
         unroll!(e in 2 => {
-            let distance = (ahead - (8 * n + e) as f32).abs();
+            let distance = (ahead - key_order::offset(n, e) as f32).abs();
             scores[n][2 * h + e] = math::fma(-slope, distance, scores[n][2 * h + e]);
         });
     });
