@@ -185,7 +185,7 @@ macro_rules! attention_forward_tiles {
                 "128 queries, 32 a warp: half the reads of k and v from shared memory that 16 take")
             (portable_d64_few, RowsUpTo(64), Half, 64, 64, (1, 4, 4, 8, 8, 8), 128, 3, "sm_80",
                 "64 queries: of few, a smaller share of a tile is empty")
-            (portable_d64, Always, Half, 64, 64, (2, 4, 4, 8, 8, 8), 128, 2, "sm_80",
+            (portable_d64, Always, Half, 64, 64, (2, 4, 4, 8, 8, 4), 128, 2, "sm_80",
                 "128 queries, 32 a warp: half the reads of k and v from shared memory that 16 take")
             (portable_d96, Always, Half, 96, 96, (2, 4, 6, 12, 8, 4), 128, 2, "sm_80",
                 "128 queries, 32 a warp: half the reads of k and v from shared memory that 16 take")

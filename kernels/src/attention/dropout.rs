@@ -8,7 +8,7 @@
 
 use super::problem::AttentionForward;
 use crate::marks::{self, Limit};
-use cuda_std::{global, random::philox4x32_10};
+use cuda_std::{global, hint, random::philox4x32_10};
 
 /// Neighbouring keys of a patch.
 pub const PATCH_KEYS: u32 = 4;
@@ -39,7 +39,8 @@ impl Dropout {
         } else {
             global::load_cached(problem.offset_pointer) as u32
         };
-        let key = [seed as u32, (seed >> 32) as u32];
+        // The keys of the rounds are not kept in registers from one block of keys to the next.
+        let key = hint::opaque([seed as u32, (seed >> 32) as u32]);
         Dropout { key, offset, dropped: problem.dropped }
     }
 

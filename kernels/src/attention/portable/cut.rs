@@ -1,6 +1,6 @@
 //! What a block and a warp have of the problem; the layout of shared memory.
 
-use super::{facts::FACTS_BYTES, swizzle::Swizzle};
+use super::{facts::FACTS_BYTES, row_facts::ROW_FACTS_BYTES, scores::Features, swizzle::Swizzle};
 
 /// How the kernel is cut, for elements of `BYTES` bytes: `M` fragments of 16 rows a warp, `WARPS`
 /// warps, rows of q and k of `DEPTH` steps of two chunks, of v and o of `8 * COLUMNS` elements, blocks
@@ -52,6 +52,13 @@ impl<
     pub const FACTS: u32 = Self::K + STAGES * Self::STAGE;
     /// Bytes of shared memory.
     pub const SHARED_BYTES: u32 = Self::FACTS + FACTS_BYTES;
-    /// q's fragments stay in registers, if there are enough beside output and scores.
-    pub const KEEPS_Q: bool = BYTES == 2 && 4 * M * (DEPTH + COLUMNS + KEYS) <= 160;
+    /// The same with all features.
+    pub const SHARED_BYTES_OF_ALL: u32 = Self::SHARED_BYTES + Self::ROWS * ROW_FACTS_BYTES;
+    /// q's fragments stay in registers, if there are enough beside output, scores, and with all
+    /// features what is loaded ahead.
+    #[inline(always)]
+    pub const fn keeps_q<F: Features>() -> bool {
+        let ahead = if F::ALL { KEYS / 2 } else { 0 };
+        BYTES == 2 && 4 * M * (DEPTH + COLUMNS + KEYS + ahead) <= 160
+    }
 }

@@ -22,8 +22,9 @@ use super::{
     load::{KeyRows, copy_queries},
     operand::Operand,
     patches::Patches,
+    row_facts::RowFacts,
     rows::Rows,
-    scores::{Features, WarpRows, scaling},
+    scores::{Features, WarpRows, scale, scaling},
     store::{Results, RowPlaces, store_rows},
 };
 use crate::attention::{
@@ -78,14 +79,17 @@ impl<
         if thread == 0 {
             facts.store((&rows, span), sources, scaling::<F>(problem), index);
         }
+        if F::ALL && blocks > 0 && thread < Self::ROWS {
+            RowFacts::behind(facts).store::<E>(&rows, index, (first_row, thread));
+        }
         let mut kept = [[[0; 4]; DEPTH]; M];
         if blocks > 0 {
             Self::copy_queries::<E, F>(&rows, at.first, thread);
-            if Self::KEEPS_Q {
+            if Self::keeps_q::<F>() {
                 cp_async::commit();
             }
             Self::copy_block::<E, F>(problem, sources, span, blocks - 1, thread);
-            if Self::KEEPS_Q {
+            if Self::keeps_q::<F>() {
                 cp_async::wait::<1>();
                 warp::sync_warp(FULL_MASK);
                 Self::load_queries(&mut kept, thread);
@@ -94,6 +98,12 @@ impl<
         // The facts are there.
         thread::sync_threads();
 
+        // Masks or biases of the next block of keys.
+        let mut ahead = [[[0; 2]; KEYS]; M];
+        if F::ALL && blocks > 0 {
+            let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
+            at.load_ahead::<E, M, KEYS>(facts, &mut ahead, at.span.key(blocks - 1, count));
+        }
         let mut softmax = OnlineSoftmax::<M>::EMPTY;
         let mut output = [[[0.0; 4]; COLUMNS]; M];
         while blocks > 0 {
@@ -112,21 +122,22 @@ impl<
             let seen = at.seen(at.first, Self::WARP_ROWS as i32);
             if seen.sees(span.key(blocks, count), count) {
                 let mut scores = [[[0.0; 4]; KEYS]; M];
-                Self::multiply_keys::<E>(&mut scores, &kept, thread, Self::stage(blocks));
-                let (prescale, mut exponents) = facts.scaling();
-                exponents.difference_first |= F::ALL;
-                if F::ALL || prescale != 1.0 {
-                    scale(&mut scores, prescale);
-                }
+                Self::multiply_keys::<E, F>(&mut scores, &kept, thread, Self::stage(blocks));
+                let (prescale, exponents) = facts.scaling();
                 let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
                 let first_key = at.span.key(blocks, count);
                 let seen = at.seen(at.first, Self::WARP_ROWS as i32);
                 let whole = seen.sees_all(first_key, count);
                 if F::ALL {
-                    at.adjust::<E, M, KEYS>(facts, &mut scores, first_key, whole);
+                    at.adjust::<E, M, KEYS>(facts, &mut scores, &mut ahead, first_key, prescale);
+                } else if prescale != 1.0 {
+                    scale(&mut scores, prescale);
                 }
                 if !whole {
                     at.hide(&mut scores, first_key);
+                }
+                if F::ALL && blocks > 0 {
+                    at.load_ahead::<E, M, KEYS>(facts, &mut ahead, first_key - count);
                 }
                 softmax.take(&mut scores, &mut output, exponents);
                 let stage = Self::stage(blocks);
@@ -137,6 +148,9 @@ impl<
                 } else {
                     Self::multiply_values::<E>(&mut output, &scores, None, thread, stage);
                 }
+            } else if F::ALL && blocks > 0 {
+                let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
+                at.load_ahead::<E, M, KEYS>(facts, &mut ahead, at.span.key(blocks - 1, count));
             }
         }
         Self::finish::<E, F>(problem, facts, &softmax, &output);
@@ -191,7 +205,7 @@ impl<
             });
         });
         let staging = Self::queries(thread);
-        if !Self::KEEPS_Q {
+        if !Self::keeps_q::<F>() {
             // Other lanes have read q there.
             warp::sync_warp(FULL_MASK);
         }
@@ -281,7 +295,7 @@ impl<
 
     /// The first product: scores, of q and the keys of the stage `offset` from the first one.
     #[inline(always)]
-    unsafe fn multiply_keys<E: Operand>(
+    unsafe fn multiply_keys<E: Operand, F: Features>(
         scores: &mut [[Fragment; KEYS]; M],
         kept: &[[[u32; 4]; DEPTH]; M],
         thread: u32,
@@ -292,7 +306,7 @@ impl<
         unroll!(depth in DEPTH, up to 32 => {
             let mut left = [[0; 4]; M];
             unroll!(m in M, up to 2 => {
-                left[m] = if Self::KEEPS_Q {
+                left[m] = if Self::keeps_q::<F>() {
                     kept[m][depth]
                 } else {
                     Self::load_query(q, lane, m, depth)
@@ -367,15 +381,4 @@ impl<
             });
         });
     }
-}
-
-#[inline(always)]
-fn scale<const M: usize, const KEYS: usize>(scores: &mut [[Fragment; KEYS]; M], factor: f32) {
-    unroll!(m in M, up to 2 => {
-        unroll!(n in KEYS, up to 16 => {
-            unroll!(i in 4 => {
-                scores[m][n][i] *= factor;
-            });
-        });
-    });
 }

@@ -1,11 +1,7 @@
 //! The products of each element type.
 
 use super::{key_order, swizzle::Swizzle};
-use crate::{
-    attention::{online_softmax::Fragment, pair::Places},
-    marks,
-    numbers::Element,
-};
+use crate::{attention::online_softmax::Fragment, marks, numbers::Element};
 use cuda_std::{convert, matrix, mma, shared};
 use half::{bf16, f16};
 
@@ -54,11 +50,8 @@ pub trait Operand: Element<Accumulator = f32> {
     /// The place must be free.
     unsafe fn stage(layout: Swizzle, row: u32, lane: u32, n: usize, columns: [f32; 2]);
 
-    /// Loads two neighbouring elements of a row from `at` elements on, `step` apart.
-    ///
-    /// # Safety
-    /// As for [`Places::load_u16`].
-    unsafe fn load_pair(places: Places, row: *const u8, at: i32, step: i32) -> [f32; 2];
+    /// The elements in a word: two, or one twice.
+    fn widen_word(word: u32) -> [f32; 2];
 }
 
 macro_rules! halves {
@@ -99,9 +92,8 @@ macro_rules! halves {
                 shared::store(to, convert::$pack(columns[0], columns[1]));
             }
             #[inline(always)]
-            #[track_caller]
-            unsafe fn load_pair(places: Places, row: *const u8, at: i32, step: i32) -> [f32; 2] {
-                convert::$unpack(places.load_u16(row.cast(), at, step))
+            fn widen_word(word: u32) -> [f32; 2] {
+                convert::$unpack(word)
             }
         }
     )*};
@@ -180,8 +172,7 @@ impl Operand for f32 {
         shared::store(to, columns);
     }
     #[inline(always)]
-    #[track_caller]
-    unsafe fn load_pair(places: Places, row: *const u8, at: i32, step: i32) -> [f32; 2] {
-        places.load_f32(row.cast(), at, step)
+    fn widen_word(word: u32) -> [f32; 2] {
+        [f32::from_bits(word); 2]
     }
 }
