@@ -124,14 +124,15 @@ impl<
                 let mut scores = [[[0.0; 4]; KEYS]; M];
                 Self::multiply_keys::<E, F>(&mut scores, &kept, thread, Self::stage(blocks));
                 let (prescale, exponents) = facts.scaling();
+                if !F::ALL && prescale != 1.0 {
+                    scale(&mut scores, prescale);
+                }
                 let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
                 let first_key = at.span.key(blocks, count);
                 let seen = at.seen(at.first, Self::WARP_ROWS as i32);
                 let whole = seen.sees_all(first_key, count);
                 if F::ALL {
                     at.adjust::<E, M, KEYS>(facts, &mut scores, &mut ahead, first_key, prescale);
-                } else if prescale != 1.0 {
-                    scale(&mut scores, prescale);
                 }
                 if !whole {
                     at.hide(&mut scores, first_key);
@@ -140,13 +141,16 @@ impl<
                     at.load_ahead::<E, M, KEYS>(facts, &mut ahead, first_key - count);
                 }
                 softmax.take(&mut scores, &mut output, exponents);
+                if F::ALL {
+                    softmax.settle();
+                }
                 let stage = Self::stage(blocks);
                 if F::ALL && problem.dropped != 0 {
                     let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
                     let patches = Patches::of(&at, facts, at.span.key(blocks, count));
-                    Self::multiply_values::<E>(&mut output, &scores, Some(patches), thread, stage);
+                    Self::multiply_values_kept::<E>(&mut output, &scores, patches, thread, stage);
                 } else {
-                    Self::multiply_values::<E>(&mut output, &scores, None, thread, stage);
+                    Self::multiply_values::<E>(&mut output, &scores, thread, stage);
                 }
             } else if F::ALL && blocks > 0 {
                 let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
@@ -335,43 +339,69 @@ impl<
         });
     }
 
-    /// The second product: adds that of probabilities, those that are kept, and a block of values to
-    /// the output.
+    /// The second product: adds that of probabilities and a block of values to the output.
     #[inline(always)]
     unsafe fn multiply_values<E: Operand>(
         output: &mut [[Fragment; COLUMNS]; M],
         probabilities: &[[Fragment; KEYS]; M],
-        patches: Option<Patches>,
         thread: u32,
         offset: u32,
     ) {
-        let (lane, v) = (thread % 32, shared::dynamic() + Self::V + offset);
-        unroll!(pair in KEYS / 2, up to 4 => {
-            let kept = patches.map(|patches| patches.kept::<M>(2 * pair));
-            unroll!(step in 2 / E::FRAGMENTS, up to 2 => {
-                let first = 2 * pair + step;
-                let mut left = [[0; 4]; M];
-                unroll!(m in M, up to 2 => {
-                    let fragments = &probabilities[m];
-                    left[m] = E::left(fragments[first], fragments[first + E::FRAGMENTS - 1]);
-                    if let Some(kept) = kept {
-                        left[m] = E::keep(left[m], kept[m].map(|kept| kept >> (16 * step)));
-                    }
-                });
-                let row = v + key_order::fragment(first) * Self::WIDE_KEYS.row_bytes();
-                Self::multiply_rows::<E>(output, &left, row, lane);
-            });
+        unroll!(step in KEYS / E::FRAGMENTS => {
+            let left = Self::left::<E>(probabilities, step * E::FRAGMENTS);
+            Self::multiply_step::<E>(output, &left, step * E::FRAGMENTS, (thread, offset));
         });
     }
 
-    /// One step of keys.
+    /// The same, with the probabilities that are kept.
     #[inline(always)]
-    unsafe fn multiply_rows<E: Operand>(
+    unsafe fn multiply_values_kept<E: Operand>(
+        output: &mut [[Fragment; COLUMNS]; M],
+        probabilities: &[[Fragment; KEYS]; M],
+        patches: Patches,
+        thread: u32,
+        offset: u32,
+    ) {
+        // Half the registers, before there are products.
+        let mut left = [[[0; 4]; M]; KEYS];
+        unroll!(pair in KEYS / 2, up to 4 => {
+            let kept = patches.kept::<M>(2 * pair);
+            unroll!(step in 2 / E::FRAGMENTS, up to 2 => {
+                let first = 2 * pair + step;
+                left[first] = Self::left::<E>(probabilities, first);
+                unroll!(m in M, up to 2 => {
+                    let kept = kept[m].map(|kept| kept >> (16 * step));
+                    left[first][m] = E::keep(left[first][m], kept);
+                });
+            });
+        });
+        unroll!(step in KEYS / E::FRAGMENTS => {
+            let first = step * E::FRAGMENTS;
+            Self::multiply_step::<E>(output, &left[first], first, (thread, offset));
+        });
+    }
+
+    /// The left operand of the step of the second product that begins with fragment `first`.
+    #[inline(always)]
+    fn left<E: Operand>(probabilities: &[[Fragment; KEYS]; M], first: usize) -> [[u32; 4]; M] {
+        let mut left = [[0; 4]; M];
+        unroll!(m in M, up to 2 => {
+            let fragments = &probabilities[m];
+            left[m] = E::left(fragments[first], fragments[first + E::FRAGMENTS - 1]);
+        });
+        left
+    }
+
+    /// The step that begins with fragment `first`.
+    #[inline(always)]
+    unsafe fn multiply_step<E: Operand>(
         output: &mut [[Fragment; COLUMNS]; M],
         left: &[[u32; 4]; M],
-        row: u32,
-        lane: u32,
+        first: usize,
+        (thread, offset): (u32, u32),
     ) {
+        let (lane, v) = (thread % 32, shared::dynamic() + Self::V + offset);
+        let row = v + key_order::fragment(first) * Self::WIDE_KEYS.row_bytes();
         unroll!(n in COLUMNS / 2, up to 16 => {
             let right = E::right(Self::WIDE_KEYS, row, lane, n);
             unroll!(m in M, up to 2 => {
