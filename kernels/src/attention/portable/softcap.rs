@@ -76,10 +76,10 @@ fn for_each<const M: usize, const KEYS: usize>(
 #[inline(always)]
 fn tanh_over(x: f32) -> f32 {
     let square = x * x;
-    let mut sum = math::fma(square, -4.769_498_8e-3, 1.966_492_5e-2);
+    let mut sum = math::fma(square, -4.769_499e-3, 1.966_492_5e-2);
     sum = math::fma(square, sum, -5.339_026_4e-2);
     sum = math::fma(square, sum, 1.332_652_1e-1);
-    sum = math::fma(square, sum, -3.333_306_8e-1);
+    sum = math::fma(square, sum, -3.333_307e-1);
     math::fma(square, sum, 1.0)
 }
 
