@@ -34,7 +34,7 @@ struct Options {
     #[arg(
         long = "more",
         value_delimiter = ',',
-        default_value = "window,bytes,bias,alibi,softcap,dropout"
+        default_value = "window,bytes,bias,bias-f32,alibi,softcap,dropout"
     )]
     more: Vec<Feature>,
     /// That length.

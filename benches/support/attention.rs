@@ -31,8 +31,10 @@ pub enum Feature {
     Window,
     /// A byte for each query and key, which all heads share.
     Bytes,
-    /// A bias for each score of each head.
+    /// A bias for each score of each head, of the elements' type.
     Bias,
+    /// The same of f32.
+    BiasF32,
     /// ALiBi.
     Alibi,
     /// A softcap.
@@ -94,10 +96,12 @@ pub struct AttentionCase<T> {
     /// What else it has.
     pub feature: Feature,
     numbers: [Repeating<T>; 4],
+    singles: Repeating<f32>,
     hidden: Repeating<u8>,
     tensors: [Tensor<T>; 3],
     bytes: Option<Tensor<u8>>,
     bias: Option<Tensor<T>>,
+    single_bias: Option<Tensor<f32>>,
     slopes: Option<Tensor<f32>>,
     o: Tensor<T>,
     lse: Tensor<f32>,
@@ -129,6 +133,13 @@ impl<T: Element> AttentionCase<T> {
         if feature == Feature::Bias {
             bias = Some(filled(&numbers[3], &[heads, length, length])?);
         }
+        let singles = Repeating::<f32>::normal(4);
+        let mut single_bias = None;
+        if feature == Feature::BiasF32 {
+            let tensor = device.empty(&[heads, length, length])?;
+            singles.fill(&tensor)?;
+            single_bias = Some(tensor);
+        }
         let mut slopes = None;
         if feature == Feature::Alibi {
             let of_heads: Vec<f32> = (0..heads).map(|head| slope(head, heads) as f32).collect();
@@ -136,13 +147,27 @@ impl<T: Element> AttentionCase<T> {
         }
         let dimensions = shape.dimensions();
         let (o, lse) = (device.empty(&dimensions)?, device.empty(&dimensions[..3])?);
-        Ok(AttentionCase { shape, feature, numbers, hidden, tensors, bytes, bias, slopes, o, lse })
+        Ok(AttentionCase {
+            shape,
+            feature,
+            numbers,
+            singles,
+            hidden,
+            tensors,
+            bytes,
+            bias,
+            single_bias,
+            slopes,
+            o,
+            lse,
+        })
     }
 
     /// Bytes of all tensors.
     pub fn tensor_bytes(&self) -> usize {
         let optional = self.bytes.as_ref().map_or(0, Tensor::len)
-            + self.bias.as_ref().map_or(0, Tensor::len) * size_of::<T>();
+            + self.bias.as_ref().map_or(0, Tensor::len) * size_of::<T>()
+            + self.single_bias.as_ref().map_or(0, Tensor::len) * size_of::<f32>();
         4 * self.shape.elements() * size_of::<T>() + optional + 4 * self.lse.len()
     }
 
@@ -165,6 +190,9 @@ impl<T: Element> AttentionCase<T> {
             inputs = inputs.mask(Mask::exclude(bytes));
         }
         if let Some(bias) = &self.bias {
+            inputs = inputs.bias(bias);
+        }
+        if let Some(bias) = &self.single_bias {
             inputs = inputs.bias(bias);
         }
         if let Some(slopes) = &self.slopes {
@@ -231,7 +259,11 @@ impl<T: Element> AttentionCase<T> {
         };
         let (q, k, v) = (rows(0, first + i, 1), rows(1, first, length), rows(2, first, length));
         let of_head = |numbers, row| Rows { numbers, batch: 0, head: 0, row, dim: head_dim };
-        let bias = |_, head, i, j| self.numbers[3].at((head * length + i) * length + j).to_f64();
+        let at = |head: usize, i: usize, j: usize| (head * length + i) * length + j;
+        let bias = |_, head, i, j| match self.feature {
+            Feature::BiasF32 => self.singles.at(at(head, i, j)).into(),
+            _ => self.numbers[3].at(at(head, i, j)).to_f64(),
+        };
         let excluded = |_, _, i, j| self.hidden.at(i * length + j) != 0;
         let slopes = |_, head| f64::from(slope(head, heads) as f32);
         let dropped = (DROPOUT.0 * 256.0).round() as u8;
@@ -242,7 +274,7 @@ impl<T: Element> AttentionCase<T> {
             kv_heads: heads,
             scale: f64::from((1.0 / (head_dim as f64).sqrt()) as f32),
             softcap: is(Feature::Softcap).then_some(SOFTCAP),
-            bias: if is(Feature::Bias) { Some(&bias) } else { None },
+            bias: if is(Feature::Bias) || is(Feature::BiasF32) { Some(&bias) } else { None },
             slopes: if is(Feature::Alibi) { Some(&slopes) } else { None },
             excluded: if is(Feature::Bytes) { Some(&excluded) } else { None },
             causal: is(Feature::Causal).then_some(Causal::BottomRight),

@@ -65,16 +65,22 @@ impl ElementMasks {
 
     /// Whether each vector of masks of vectors of `lanes` elements is one aligned access.
     pub fn are_aligned(&self, lanes: u64) -> bool {
-        let bytes_aligned = |mask: &RawTensor| {
-            self.bytes_broadcast
-                || mask.alignment() >= lanes && (self.bytes_bank as u64).is_multiple_of(lanes)
-        };
-        let additive_aligned = |mask: &RawTensor| {
+        (self.bytes_broadcast || self.bytes_aligned(lanes))
+            && (self.additive_broadcast || self.additive_aligned())
+    }
+
+    /// Whether the rows of a mask of bytes begin at multiples of so many bytes.
+    pub fn bytes_aligned(&self, to: u64) -> bool {
+        let bank_aligned = (self.bytes_bank as u64).is_multiple_of(to);
+        self.bytes.as_ref().is_none_or(|mask| mask.alignment() >= to && bank_aligned)
+    }
+
+    /// Whether the rows of an additive mask begin on 16-byte boundaries.
+    pub fn additive_aligned(&self) -> bool {
+        self.additive.as_ref().is_none_or(|mask| {
             let bank_bytes = self.additive_bank as u64 * mask.dtype.size() as u64;
-            self.additive_broadcast || mask.alignment() >= 16 && bank_bytes.is_multiple_of(16)
-        };
-        self.bytes.as_ref().is_none_or(bytes_aligned)
-            && self.additive.as_ref().is_none_or(additive_aligned)
+            mask.alignment() >= 16 && bank_bytes.is_multiple_of(16)
+        })
     }
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`tiles`] | the one table of tile sizes and launch bounds, with the reason for each row |
 //! | [`numbers`] | element types, what they are computed in, and 16-byte vectors of them |
+//! | [`marks`] | bits that say something of each byte of a word |
 //! | [`registers`] | loops over register arrays whose indices are constants |
 //! | [`reduction`] | a row's maximum and sums: across a warp, a block, a cluster |
 //! | [`softmax`] | scaled masked softmax |
@@ -21,6 +22,7 @@
 pub mod registers;
 
 pub mod attention;
+pub mod marks;
 pub mod numbers;
 pub mod reduction;
 pub mod softmax;

@@ -1,7 +1,8 @@
 //! Element types of tensors, and what they are computed in.
 
+use crate::marks;
 use core::ops::{Add, Index, IndexMut, Mul, Sub};
-use cuda_std::{Value, bits, convert, global, hint, math, warp::Word};
+use cuda_std::{Value, convert, global, hint, math, warp::Word};
 use half::{bf16, f16};
 
 /// What a row is computed in: f32, or f64 for f64 tensors.
@@ -163,7 +164,7 @@ pub trait Element: Copy + 'static {
     fn narrow(value: Self::Accumulator) -> Self;
     /// The larger of each pair of lanes; a number rather than NaN.
     fn max(a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// Puts `value` into the lanes whose bytes have their top bit set, lane 0 in the lowest byte.
+    /// Puts `value` into the lanes that are marked.
     fn replace(vector: Self::Vector, marks: [u32; 2], value: Self::Accumulator) -> Self::Vector;
     /// Lane 0 in the lowest byte.
     fn mask_words(bytes: Self::MaskBytes) -> [u32; 2];
@@ -240,12 +241,8 @@ macro_rules! sixteen_bits {
             fn replace(vector: [u32; 4], marks: [u32; 2], value: f32) -> [u32; 4] {
                 let pair = convert::$pack(value, value);
                 let [low, high] = marks;
-                let replaced = [
-                    bits::permute::<0x9988>(low, low),
-                    bits::permute::<0xbbaa>(low, low),
-                    bits::permute::<0x9988>(high, high),
-                    bits::permute::<0xbbaa>(high, high),
-                ];
+                let ([a, b], [c, d]) = (marks::halves(low), marks::halves(high));
+                let replaced = [a, b, c, d];
                 let mut result = vector;
                 unroll!(i in 4 => {
                     result[i] = vector[i] & !replaced[i] | pair & replaced[i];

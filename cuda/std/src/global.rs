@@ -27,6 +27,21 @@ pub unsafe fn load_cached<T: Value>(from: *const T) -> T {
     dual! { ptx: T::load_global_nc(from), emulator: cuda_emulator::global::load(from) }
 }
 
+/// Asks for the 32 bytes around `from` to be brought to the L2 cache.
+///
+/// # Safety
+/// `from` is valid in global memory.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn fetch(from: *const u8) {
+    dual! {
+        ptx: core::arch::asm!("prefetch.global.L2 [{}];", in(reg64) from, options(nostack)),
+        emulator: {
+            let _: u8 = cuda_emulator::global::load(from);
+        },
+    }
+}
+
 /// Stores.
 ///
 /// # Safety
@@ -49,6 +64,28 @@ pub unsafe fn load_cached_if<T: Value>(condition: bool, from: *const T, otherwis
     dual! {
         ptx: T::load_global_nc_if(condition, from, otherwise),
         emulator: if condition { cuda_emulator::global::load(from) } else { otherwise },
+    }
+}
+
+/// A u16 as [`load_cached_if`] loads it, or 0, in a register of its own: one of 16 bits would be half
+/// of another, whose value the assembler keeps from before.
+///
+/// # Safety
+/// As for [`load_cached`], where `condition` holds.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn load_cached_u16_if(condition: bool, from: *const u16) -> u32 {
+    dual! {
+        ptx: {
+            let mut value = 0u32;
+            core::arch::asm!(
+                "{{ .reg .pred p; setp.ne.u32 p, {}, 0; @p ld.global.nc.u16 {}, [{}]; }}",
+                in(reg32) condition as u32, inout(reg32) value, in(reg64) from,
+                options(pure, nomem, nostack),
+            );
+            value
+        },
+        emulator: if condition { cuda_emulator::global::load(from) as u32 } else { 0 },
     }
 }
 

@@ -107,6 +107,7 @@ pub(super) fn template(
 ) -> Result<AttentionForward> {
     let Sizes { heads, kv_heads, queries, keys, head_dim, value_dim, .. } = forms.sizes;
     let masks = &forms.masks;
+    let softcap = options.checked_softcap()?;
     let dropped = options.checked_dropped()?;
     if dropped != 0 && call.dropout_seed.is_none() {
         return Err(Error::MissingDropoutSeed { dropped });
@@ -150,14 +151,17 @@ pub(super) fn template(
         dropped,
         scale_pointer: null(),
         scale: options.scale_for(head_dim),
-        softcap: options.checked_softcap()?,
+        softcap,
+        softcap_inverse: softcap.recip(),
         bank_size: masks.bank_size,
         flags: set(masks.keep, flags::KEEP)
             | set(masks.bytes_broadcast, flags::MASK_BROADCAST)
             | set(masks.additive_f32, flags::BIAS_F32)
             | set(masks.additive_broadcast, flags::BIAS_BROADCAST)
             | set(options.range.diagonal == Causal::TopLeft, flags::TOP_LEFT)
-            | set(!forms.aligned, flags::UNALIGNED),
+            | set(!forms.aligned, flags::UNALIGNED)
+            | set(!masks.bytes_broadcast && masks.bytes_aligned(8), flags::MASK_ALIGNED)
+            | set(!masks.additive_broadcast && masks.additive_aligned(), flags::BIAS_ALIGNED),
         window_left: window(options.range.left),
         window_right: window(options.range.right()),
         queries: queries as u32,

@@ -1,10 +1,8 @@
 //! What is added to scores: a bias for each pair of query and key, and ALiBi.
 
 use super::{
-    online_softmax::Fragment,
-    pair::Places,
-    portable::operand::Operand,
     problem::{AttentionForward, flags},
+    score_tensor::ScoreTensor,
     sequence::Sequence,
 };
 use crate::numbers::{Accumulator, Element};
@@ -32,19 +30,10 @@ impl RowBias {
         (batch, head, query): (u32, u32, u32),
         index: i32,
     ) -> Self {
-        let wide = problem.flags & flags::BIAS_F32 != 0;
-        let size = if wide { 4 } else { size_of::<E>() as i64 };
-        let offset =
-            problem.bias_strides.offset(batch, head, query) + index as i64 * problem.bias_bank;
-        let elements = problem.bias.cast::<u8>();
         RowBias {
-            elements: if elements.is_null() {
-                elements
-            } else {
-                elements.wrapping_offset((offset * size) as isize)
-            },
+            elements: ScoreTensor::bias::<E>(problem).row(batch, head, query, index),
             moves: problem.flags & flags::BIAS_BROADCAST == 0,
-            wide,
+            wide: problem.flags & flags::BIAS_F32 != 0,
         }
     }
 
@@ -53,7 +42,7 @@ impl RowBias {
     /// # Safety
     /// The bias must be valid for the key.
     #[inline(always)]
-    pub unsafe fn at<E: Element>(&self, key: i32) -> E::Accumulator {
+    pub unsafe fn of_key<E: Element>(&self, key: i32) -> E::Accumulator {
         if self.elements.is_null() {
             return E::Accumulator::ZERO;
         }
@@ -63,35 +52,6 @@ impl RowBias {
         } else {
             E::load(self.elements.cast::<E>().add(key)).widen()
         }
-    }
-
-    /// Adds the biases of a lane's keys to its scores of a row: `key` is the first of them. Only
-    /// those in `range`, relative to it, are read.
-    ///
-    /// # Safety
-    /// The row must have a bias, valid for those keys.
-    #[inline(always)]
-    pub unsafe fn add_to<E: Operand, const KEYS: usize>(
-        &self,
-        scores: &mut [Fragment; KEYS],
-        h: usize,
-        key: i32,
-        range: (i32, i32),
-    ) {
-        let step = self.moves as i32;
-        let size = if self.wide { 4 } else { size_of::<E>() as i32 };
-        let row = self.elements.wrapping_offset(key as isize * (step * size) as isize);
-        unroll!(n in KEYS, up to 16 => {
-            let column = 8 * n as i32;
-            let places = Places::of(column, range);
-            let pair = if self.wide {
-                f32::load_pair(places, row, column * step, step)
-            } else {
-                E::load_pair(places, row, column * step, step)
-            };
-            scores[n][2 * h] += pair[0];
-            scores[n][2 * h + 1] += pair[1];
-        });
     }
 }
 

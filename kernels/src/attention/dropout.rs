@@ -1,13 +1,17 @@
 //! Dropout: which probabilities are kept.
 //!
 //! Random words come for patches of 4 x 4 elements, a byte each, from one Philox call: key = seed,
-//! counter = (i', j', batch * heads + head, offset). Rows of a patch are 8 apart, and so are its
-//! columns, as in the fragments of matrix instructions: i' = (i / 32) * 8 + i % 8 and
-//! a = (i / 8) % 4 for queries, likewise j' and b for keys. Byte `4 a + b`, counted from the lowest
-//! of the first word, decides: the element is kept if it is at least the number of dropped 256ths.
+//! counter = (i', j', batch * heads + head, offset). Rows of a patch are 8 apart, and its columns
+//! are neighbours, as a lane has them: i' = (i / 32) * 8 + i % 8 and a = (i / 8) % 4 for queries,
+//! j' = j / 4 and b = j % 4 for keys. Byte `4 a + b`, counted from the lowest of the first word,
+//! decides: the element is kept if it is at least the number of dropped 256ths.
 
 use super::problem::AttentionForward;
-use cuda_std::{global, random::philox4x32_10};
+use crate::marks::{self, Limit};
+use cuda_std::{global, hint, random::philox4x32_10};
+
+/// Neighbouring keys of a patch.
+pub const PATCH_KEYS: u32 = 4;
 
 /// A problem's dropout.
 #[derive(Clone, Copy)]
@@ -35,21 +39,23 @@ impl Dropout {
         } else {
             global::load_cached(problem.offset_pointer) as u32
         };
-        let key = [seed as u32, (seed >> 32) as u32];
+        // The keys of the rounds are not kept in registers from one block of keys to the next.
+        let key = hint::opaque([seed as u32, (seed >> 32) as u32]);
         Dropout { key, offset, dropped: problem.dropped }
     }
 
-    /// The words of the patch that holds an element of head `plane = batch * heads + head`.
+    /// The words of the patch that holds an element of head `plane = batch * heads + head`, one for
+    /// each of its rows.
     #[inline(always)]
     pub fn patch(&self, plane: u32, query: u32, key: u32) -> [u32; 4] {
-        let place = |i: u32| i / 32 * 8 + i % 8;
-        philox4x32_10([place(query), place(key), plane, self.offset], self.key)
+        let (row, column) = (query / 32 * 8 + query % 8, key / PATCH_KEYS);
+        philox4x32_10([row, column, plane, self.offset], self.key)
     }
 
-    /// Is the element of column `b` kept, by the word of its row in the patch?
+    /// Marks what is kept of a row of a patch, by its word.
     #[inline(always)]
-    pub fn keeps(&self, word: u32, b: u32) -> bool {
-        (word >> (8 * b) & 0xff) >= self.dropped
+    pub fn kept(&self, word: u32) -> u32 {
+        marks::at_least(word, Limit::new(self.dropped))
     }
 
     /// Is an element kept?
@@ -62,7 +68,7 @@ impl Dropout {
             2 => words[2],
             _ => words[3],
         };
-        self.keeps(word, key / 8 % 4)
+        (word >> (8 * (key % PATCH_KEYS)) & 0xff) >= self.dropped
     }
 
     /// What is kept is multiplied by this.

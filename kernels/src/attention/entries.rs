@@ -103,6 +103,11 @@ cuda_std::host_only! {
         pub kernels: [Option<[&'static Kernel<(AttentionForward,)>; 2]>; 3],
     }
 
+    /// The larger of two numbers.
+    const fn larger(a: u32, b: u32) -> u32 {
+        if a > b { a } else { b }
+    }
+
     macro_rules! forward_variants {
         ($(($tile:ident, $preference:expr, $Kind:ident, $head_dim:tt, $value_dim:tt,
             ($fragments:tt, $warps:tt, $depth:tt, $columns:tt, $keys:tt, $full:tt),
@@ -122,7 +127,10 @@ cuda_std::host_only! {
                         keys: <cut_of_kind!($Kind $fragments, $warps, $depth, $columns, $keys)>::KEY_COUNT,
                         threads: $threads,
                         blocks_per_sm: $blocks,
-                        shared_bytes: <cut_of_kind!($Kind $fragments, $warps, $depth, $columns, $keys)>::SHARED_BYTES,
+                        shared_bytes: larger(
+                            <cut_of_kind!($Kind $fragments, $warps, $depth, $columns, $keys)>::SHARED_BYTES,
+                            <cut_of_kind!($Kind $fragments, $warps, $depth, $columns, $full)>::SHARED_BYTES_OF_ALL,
+                        ),
                         arch: $arch,
                         reason: $reason,
                     },

@@ -1,10 +1,10 @@
 //! Which keys a query sees: the visible range, and boolean masks.
 
 use super::{
-    online_softmax::Fragment,
-    pair::Places,
     problem::{AttentionForward, MAX_SEQUENCE, flags},
+    score_tensor::ScoreTensor,
 };
+use crate::marks;
 use cuda_std::global;
 
 /// The keys that lengths, causal mask and window leave to each query.
@@ -56,8 +56,8 @@ impl VisibleRange {
 pub struct RowMask {
     /// The row's first byte, or null.
     bytes: *const u8,
-    /// From a key's byte to the next.
-    step: u32,
+    /// Keys are bytes apart, and not all one.
+    moves: bool,
     /// What a byte's being nonzero is where the key is visible.
     keep: bool,
 }
@@ -73,15 +73,9 @@ impl RowMask {
         (batch, head, query): (u32, u32, u32),
         index: i32,
     ) -> Self {
-        let offset =
-            problem.mask_strides.offset(batch, head, query) + index as i64 * problem.mask_bank;
         RowMask {
-            bytes: if problem.mask.is_null() {
-                problem.mask
-            } else {
-                problem.mask.wrapping_offset(offset as isize)
-            },
-            step: (problem.flags & flags::MASK_BROADCAST == 0) as u32,
+            bytes: ScoreTensor::mask(problem).row(batch, head, query, index),
+            moves: problem.flags & flags::MASK_BROADCAST == 0,
             keep: problem.flags & flags::KEEP != 0,
         }
     }
@@ -95,35 +89,16 @@ impl RowMask {
         if self.bytes.is_null() {
             return true;
         }
-        let byte = global::load_cached(self.bytes.add((key as u32 * self.step) as usize));
+        let byte = global::load_cached(self.bytes.add(if self.moves { key as usize } else { 0 }));
         (byte != 0) == self.keep
     }
+}
 
-    /// Hides a lane's scores of a row: `key` is the first of its keys. Only bytes of those in
-    /// `range`, relative to it, are read.
-    ///
-    /// # Safety
-    /// The row must have a mask, valid for those keys.
-    #[inline(always)]
-    pub unsafe fn hide_in<const KEYS: usize>(
-        &self,
-        scores: &mut [Fragment; KEYS],
-        h: usize,
-        key: i32,
-        range: (i32, i32),
-    ) {
-        let step = self.step as i32;
-        let from = self.bytes.wrapping_offset((key * step) as isize);
-        unroll!(n in KEYS, up to 16 => {
-            let column = 8 * n as i32;
-            let pair = Places::of(column, range).load_u8(from, column * step, step);
-            unroll!(e in 2 => {
-                if (pair >> (8 * e) & 0xff != 0) != self.keep {
-                    scores[n][2 * h + e] = f32::NEG_INFINITY;
-                }
-            });
-        });
-    }
+/// Marks which of four keys a mask hides, by their bytes.
+#[inline(always)]
+pub fn hidden(problem: &AttentionForward, bytes: u32) -> u32 {
+    let inverted = if problem.flags & flags::KEEP != 0 { !0 } else { 0 };
+    marks::nonzero(bytes) ^ inverted
 }
 
 /// The batch entry's index in the bank of masks and biases, 0 without one; `None` if the bank does

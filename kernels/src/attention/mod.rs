@@ -8,7 +8,7 @@
 //! | [`mask`] | which keys a query sees |
 //! | [`bias`] | what is added to scores |
 //! | [`dropout`] | which probabilities are kept |
-//! | [`pair`] | loads of what belongs to two neighbouring keys |
+//! | [`score_tensor`] | where masks and biases are |
 //! | [`online_softmax`] | the softmax of scores that come a block of keys at a time |
 //! | [`portable`] | kernels for every tensor core since Ampere |
 //! | [`naive`] | the definition, in f64 |
@@ -20,8 +20,8 @@ pub mod entries;
 pub mod mask;
 pub mod naive;
 pub mod online_softmax;
-pub mod pair;
 pub mod portable;
 pub mod problem;
 pub mod schedule;
+pub mod score_tensor;
 pub mod sequence;

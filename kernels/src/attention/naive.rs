@@ -64,7 +64,7 @@ impl<E: Element<Accumulator = f32>> Row<'_, E> {
         if ROUNDED {
             score = rounded::<E>(score);
         }
-        score += self.bias.at::<E>(key) as f64;
+        score += self.bias.of_key::<E>(key) as f64;
         score - self.slope * bias::distance(&self.sequence, self.query, key) as f64
     }
 }

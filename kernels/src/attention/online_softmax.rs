@@ -5,7 +5,7 @@
 //! until the end, maxima those of the whole row.
 
 use cuda_std::{
-    math,
+    hint, math,
     warp::{self, FULL_MASK},
 };
 
@@ -89,6 +89,15 @@ impl<const M: usize> OnlineSoftmax<M> {
                 let reference = references[m][h] * coefficient;
                 self.sum[m][h] += exponentiate(&mut scores[m], h, coefficient, reference);
             });
+        });
+    }
+
+    /// Has sums added up here, and not only where they are used next: until then, that would take twice
+    /// the registers.
+    #[inline(always)]
+    pub fn settle(&mut self) {
+        unroll!(m in M, up to 2 => {
+            self.sum[m] = hint::opaque(self.sum[m]);
         });
     }
 

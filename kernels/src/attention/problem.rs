@@ -112,6 +112,8 @@ pub struct AttentionForward {
     pub scale: f32,
     /// Scores s become `softcap * tanh(s / softcap)`; 0: they stay.
     pub softcap: f32,
+    /// 1 / `softcap`.
+    pub softcap_inverse: f32,
 
     /// Masks and biases in the bank. A batch entry whose index is outside of it becomes NaN.
     pub bank_size: u32,
@@ -157,4 +159,8 @@ pub mod flags {
     /// Not all rows of q, k, v and o begin on a 16-byte boundary: only kernels with all features
     /// take such.
     pub const UNALIGNED: u32 = 32;
+    /// Each row of the mask has a byte for each key, and begins on an 8-byte boundary.
+    pub const MASK_ALIGNED: u32 = 64;
+    /// Each row of the bias has an element for each key, and begins on a 16-byte boundary.
+    pub const BIAS_ALIGNED: u32 = 128;
 }

@@ -1,7 +1,10 @@
 //! Which columns a row sees: the visible range, byte masks, additive masks, mask banks.
 
 use super::problem::{RowOffsets, SoftmaxForward, flags};
-use crate::numbers::{Accumulator, Element};
+use crate::{
+    marks,
+    numbers::{Accumulator, Element},
+};
 use cuda_std::global;
 
 /// Which masks an instance of a kernel knows.
@@ -245,13 +248,11 @@ pub unsafe fn load_bytes<E: Element>(bytes: *const u8, read: bool, aligned: bool
     [word as u32, (word >> 32) as u32]
 }
 
-/// Marks what a vector's worth of mask bytes hides: the top bit of each lane's byte. The other bits
-/// are of no meaning.
+/// Marks what a vector's worth of mask bytes hides.
 #[inline(always)]
 pub fn hidden_marks(problem: &SoftmaxForward, words: [u32; 2]) -> [u32; 2] {
-    const LOW_SEVEN: u32 = 0x7f7f_7f7f;
     let inverted = if problem.flags & flags::KEEP != 0 { !0 } else { 0 };
-    words.map(|word| (((word & LOW_SEVEN) + LOW_SEVEN) | word) ^ inverted)
+    words.map(|word| marks::nonzero(word) ^ inverted)
 }
 
 /// Marks lanes that have a bit each.

@@ -5,9 +5,9 @@ use crate::reference::philox::philox4x32_10;
 /// Dropout: a probability counts as 0 where a random byte is below `dropped`, and is divided by the
 /// share that is kept elsewhere.
 ///
-/// One call of Philox decides a patch of 4 x 4 probabilities, whose rows and columns are 8 apart:
-/// element (a, b) of patch (i', j') is the one of query `i' / 8 * 32 + 8 a + i' % 8`, and of keys
-/// likewise. Its counter is (i', j', batch * heads + head, offset), its key the seed, and the byte
+/// One call of Philox decides a patch of 4 x 4 probabilities, whose rows are 8 apart, and whose columns
+/// are neighbours: element (a, b) of patch (i', j') is the one of query `i' / 8 * 32 + 8 a + i' % 8`
+/// and key `4 j' + b`. Its counter is (i', j', batch * heads + head, offset), its key the seed, and the byte
 /// number 4 a + b of the four words, little-endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Dropout {
@@ -22,11 +22,9 @@ pub struct Dropout {
 impl Dropout {
     /// Of the head of this number among those of all batch entries: whether the probability is kept.
     pub fn keeps(&self, head: usize, i: usize, j: usize) -> bool {
-        let patch = |index: usize| (index / 32 * 8 + index % 8) as u32;
-        let within = |index: usize| index / 8 % 4;
-        let counter = [patch(i), patch(j), head as u32, self.offset];
+        let counter = [(i / 32 * 8 + i % 8) as u32, (j / 4) as u32, head as u32, self.offset];
         let words = philox4x32_10(counter, [self.seed as u32, (self.seed >> 32) as u32]);
-        words[within(i)].to_le_bytes()[within(j)] >= self.dropped
+        words[i / 8 % 4].to_le_bytes()[j % 4] >= self.dropped
     }
 
     /// What a probability is multiplied by.

@@ -1,6 +1,6 @@
 //! What a block and a warp have of the problem; the layout of shared memory.
 
-use super::{facts::FACTS_BYTES, swizzle::Swizzle};
+use super::{facts::FACTS_BYTES, row_facts::ROW_FACTS_BYTES, scores::Features, swizzle::Swizzle};
 
 /// How the kernel is cut, for elements of `BYTES` bytes: `M` fragments of 16 rows a warp, `WARPS`
 /// warps, rows of q and k of `DEPTH` steps of two chunks, of v and o of `8 * COLUMNS` elements, blocks
@@ -34,10 +34,14 @@ impl<
     pub const KEY_COUNT: u32 = 8 * KEYS as u32;
     /// Threads of a block.
     pub const THREADS: u32 = 32 * WARPS as u32;
-    /// The layout of q and k.
-    pub const DEEP: Swizzle = Swizzle { chunks: 2 * DEPTH as u32 };
-    /// The layout of v and o.
-    pub const WIDE: Swizzle = Swizzle { chunks: COLUMNS as u32 * BYTES / 2 };
+    /// The layout of q.
+    pub const DEEP: Swizzle = Swizzle { chunks: 2 * DEPTH as u32, of_keys: false };
+    /// The layout of k.
+    pub const DEEP_KEYS: Swizzle = Swizzle { of_keys: true, ..Self::DEEP };
+    /// The layout of o.
+    pub const WIDE: Swizzle = Swizzle { chunks: COLUMNS as u32 * BYTES / 2, of_keys: false };
+    /// The layout of v.
+    pub const WIDE_KEYS: Swizzle = Swizzle { of_keys: true, ..Self::WIDE };
     /// Where the first block of keys begins, behind q.
     pub const K: u32 = Self::ROWS * Self::DEEP.row_bytes();
     /// Where its values begin.
@@ -48,6 +52,13 @@ impl<
     pub const FACTS: u32 = Self::K + STAGES * Self::STAGE;
     /// Bytes of shared memory.
     pub const SHARED_BYTES: u32 = Self::FACTS + FACTS_BYTES;
-    /// q's fragments stay in registers, if there are enough beside output and scores.
-    pub const KEEPS_Q: bool = BYTES == 2 && 4 * M * (DEPTH + COLUMNS + KEYS) <= 160;
+    /// The same with all features.
+    pub const SHARED_BYTES_OF_ALL: u32 = Self::SHARED_BYTES + Self::ROWS * ROW_FACTS_BYTES;
+    /// q's fragments stay in registers, if there are enough beside output, scores, and with all
+    /// features what is loaded ahead.
+    #[inline(always)]
+    pub const fn keeps_q<F: Features>() -> bool {
+        let ahead = if F::ALL { KEYS / 2 } else { 0 };
+        BYTES == 2 && 4 * M * (DEPTH + COLUMNS + KEYS + ahead) <= 160
+    }
 }

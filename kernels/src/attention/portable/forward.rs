@@ -18,10 +18,13 @@
 use super::{
     cut::{Cut, STAGES},
     facts::{Facts, Span},
+    key_order,
     load::{KeyRows, copy_queries},
     operand::Operand,
+    patches::Patches,
+    row_facts::RowFacts,
     rows::Rows,
-    scores::{Features, WarpRows, scaling},
+    scores::{Features, WarpRows, scale, scaling},
     store::{Results, RowPlaces, store_rows},
 };
 use crate::attention::{
@@ -76,14 +79,17 @@ impl<
         if thread == 0 {
             facts.store((&rows, span), sources, scaling::<F>(problem), index);
         }
+        if F::ALL && blocks > 0 && thread < Self::ROWS {
+            RowFacts::behind(facts).store::<E>(&rows, index, (first_row, thread));
+        }
         let mut kept = [[[0; 4]; DEPTH]; M];
         if blocks > 0 {
             Self::copy_queries::<E, F>(&rows, at.first, thread);
-            if Self::KEEPS_Q {
+            if Self::keeps_q::<F>() {
                 cp_async::commit();
             }
             Self::copy_block::<E, F>(problem, sources, span, blocks - 1, thread);
-            if Self::KEEPS_Q {
+            if Self::keeps_q::<F>() {
                 cp_async::wait::<1>();
                 warp::sync_warp(FULL_MASK);
                 Self::load_queries(&mut kept, thread);
@@ -92,6 +98,12 @@ impl<
         // The facts are there.
         thread::sync_threads();
 
+        // Masks or biases of the next block of keys.
+        let mut ahead = [[[0; 2]; KEYS]; M];
+        if F::ALL && blocks > 0 {
+            let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
+            at.load_ahead::<E, M, KEYS>(facts, &mut ahead, at.span.key(blocks - 1, count));
+        }
         let mut softmax = OnlineSoftmax::<M>::EMPTY;
         let mut output = [[[0.0; 4]; COLUMNS]; M];
         while blocks > 0 {
@@ -110,10 +122,9 @@ impl<
             let seen = at.seen(at.first, Self::WARP_ROWS as i32);
             if seen.sees(span.key(blocks, count), count) {
                 let mut scores = [[[0.0; 4]; KEYS]; M];
-                Self::multiply_keys::<E>(&mut scores, &kept, thread, Self::stage(blocks));
-                let (prescale, mut exponents) = facts.scaling();
-                exponents.difference_first |= F::ALL;
-                if F::ALL || prescale != 1.0 {
+                Self::multiply_keys::<E, F>(&mut scores, &kept, thread, Self::stage(blocks));
+                let (prescale, exponents) = facts.scaling();
+                if !F::ALL && prescale != 1.0 {
                     scale(&mut scores, prescale);
                 }
                 let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
@@ -121,17 +132,29 @@ impl<
                 let seen = at.seen(at.first, Self::WARP_ROWS as i32);
                 let whole = seen.sees_all(first_key, count);
                 if F::ALL {
-                    at.adjust::<E, M, KEYS>(facts, &mut scores, first_key, whole);
+                    at.adjust::<E, M, KEYS>(facts, &mut scores, &mut ahead, first_key, prescale);
                 }
                 if !whole {
                     at.hide(&mut scores, first_key);
                 }
+                if F::ALL && blocks > 0 {
+                    at.load_ahead::<E, M, KEYS>(facts, &mut ahead, first_key - count);
+                }
                 softmax.take(&mut scores, &mut output, exponents);
+                if F::ALL {
+                    softmax.settle();
+                }
+                let stage = Self::stage(blocks);
                 if F::ALL && problem.dropped != 0 {
                     let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
-                    at.drop(facts, &mut scores, at.span.key(blocks, count));
+                    let patches = Patches::of(&at, facts, at.span.key(blocks, count));
+                    Self::multiply_values_kept::<E>(&mut output, &scores, patches, thread, stage);
+                } else {
+                    Self::multiply_values::<E>(&mut output, &scores, thread, stage);
                 }
-                Self::multiply_values::<E>(&mut output, &scores, thread, Self::stage(blocks));
+            } else if F::ALL && blocks > 0 {
+                let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
+                at.load_ahead::<E, M, KEYS>(facts, &mut ahead, at.span.key(blocks - 1, count));
             }
         }
         Self::finish::<E, F>(problem, facts, &softmax, &output);
@@ -186,7 +209,7 @@ impl<
             });
         });
         let staging = Self::queries(thread);
-        if !Self::KEEPS_Q {
+        if !Self::keeps_q::<F>() {
             // Other lanes have read q there.
             warp::sync_warp(FULL_MASK);
         }
@@ -230,7 +253,8 @@ impl<
             dimension: problem.value_dim,
             keys: span.keys,
         };
-        let (deep, wide, threads) = (Self::DEEP, Self::WIDE, (Self::THREADS, thread));
+        let (deep, wide) = (Self::DEEP_KEYS, Self::WIDE_KEYS);
+        let threads = (Self::THREADS, thread);
         let base = shared::dynamic() + Self::stage(block);
         let keys = ((span.first_block + block) * Self::KEY_COUNT as i32, Self::KEY_COUNT);
         if F::ALL && problem.flags & flags::UNALIGNED != 0 {
@@ -270,12 +294,12 @@ impl<
     #[inline(always)]
     unsafe fn load_query(q: u32, lane: u32, m: usize, depth: usize) -> [u32; 4] {
         let row = 16 * m as u32 * Self::DEEP.row_bytes();
-        matrix::load_4(q + row + Self::DEEP.fragment(lane, 2 * depth as u32))
+        matrix::load_4(q + row + Self::DEEP.queries(lane, 2 * depth as u32))
     }
 
     /// The first product: scores, of q and the keys of the stage `offset` from the first one.
     #[inline(always)]
-    unsafe fn multiply_keys<E: Operand>(
+    unsafe fn multiply_keys<E: Operand, F: Features>(
         scores: &mut [[Fragment; KEYS]; M],
         kept: &[[[u32; 4]; DEPTH]; M],
         thread: u32,
@@ -286,13 +310,13 @@ impl<
         unroll!(depth in DEPTH, up to 32 => {
             let mut left = [[0; 4]; M];
             unroll!(m in M, up to 2 => {
-                left[m] = if Self::KEEPS_Q {
+                left[m] = if Self::keeps_q::<F>() {
                     kept[m][depth]
                 } else {
                     Self::load_query(q, lane, m, depth)
                 };
             });
-            let k = k + Self::DEEP.right_fragment(lane, 2 * depth as u32);
+            let k = k + Self::DEEP_KEYS.keys(lane, 2 * depth as u32);
             Self::multiply_depth::<E>(scores, &left, k);
         });
     }
@@ -305,7 +329,8 @@ impl<
         k: u32,
     ) {
         unroll!(n in KEYS / 2 => {
-            let right = matrix::load_4(k + 16 * n as u32 * Self::DEEP.row_bytes());
+            let row = key_order::fragment(2 * n) * Self::DEEP_KEYS.row_bytes();
+            let right = matrix::load_4(k + row);
             unroll!(m in M, up to 2 => {
                 let (a, b) = (2 * n, 2 * n + 1);
                 scores[m][a] = E::multiply(left[m], [right[0], right[1]], scores[m][a]);
@@ -322,29 +347,63 @@ impl<
         thread: u32,
         offset: u32,
     ) {
-        let (lane, v) = (thread % 32, shared::dynamic() + Self::V + offset);
         unroll!(step in KEYS / E::FRAGMENTS => {
-            let first = step * E::FRAGMENTS;
-            let mut left = [[0; 4]; M];
-            unroll!(m in M, up to 2 => {
-                let fragments = &probabilities[m];
-                left[m] = E::left(fragments[first], fragments[first + E::FRAGMENTS - 1]);
-            });
-            let row = v + 8 * first as u32 * Self::WIDE.row_bytes();
-            Self::multiply_rows::<E>(output, &left, row, lane);
+            let left = Self::left::<E>(probabilities, step * E::FRAGMENTS);
+            Self::multiply_step::<E>(output, &left, step * E::FRAGMENTS, (thread, offset));
         });
     }
 
-    /// One step of keys.
+    /// The same, with the probabilities that are kept.
     #[inline(always)]
-    unsafe fn multiply_rows<E: Operand>(
+    unsafe fn multiply_values_kept<E: Operand>(
+        output: &mut [[Fragment; COLUMNS]; M],
+        probabilities: &[[Fragment; KEYS]; M],
+        patches: Patches,
+        thread: u32,
+        offset: u32,
+    ) {
+        // Half the registers, before there are products.
+        let mut left = [[[0; 4]; M]; KEYS];
+        unroll!(pair in KEYS / 2, up to 4 => {
+            let kept = patches.kept::<M>(2 * pair);
+            unroll!(step in 2 / E::FRAGMENTS, up to 2 => {
+                let first = 2 * pair + step;
+                left[first] = Self::left::<E>(probabilities, first);
+                unroll!(m in M, up to 2 => {
+                    let kept = kept[m].map(|kept| kept >> (16 * step));
+                    left[first][m] = E::keep(left[first][m], kept);
+                });
+            });
+        });
+        unroll!(step in KEYS / E::FRAGMENTS => {
+            let first = step * E::FRAGMENTS;
+            Self::multiply_step::<E>(output, &left[first], first, (thread, offset));
+        });
+    }
+
+    /// The left operand of the step of the second product that begins with fragment `first`.
+    #[inline(always)]
+    fn left<E: Operand>(probabilities: &[[Fragment; KEYS]; M], first: usize) -> [[u32; 4]; M] {
+        let mut left = [[0; 4]; M];
+        unroll!(m in M, up to 2 => {
+            let fragments = &probabilities[m];
+            left[m] = E::left(fragments[first], fragments[first + E::FRAGMENTS - 1]);
+        });
+        left
+    }
+
+    /// The step that begins with fragment `first`.
+    #[inline(always)]
+    unsafe fn multiply_step<E: Operand>(
         output: &mut [[Fragment; COLUMNS]; M],
         left: &[[u32; 4]; M],
-        row: u32,
-        lane: u32,
+        first: usize,
+        (thread, offset): (u32, u32),
     ) {
+        let (lane, v) = (thread % 32, shared::dynamic() + Self::V + offset);
+        let row = v + key_order::fragment(first) * Self::WIDE_KEYS.row_bytes();
         unroll!(n in COLUMNS / 2, up to 16 => {
-            let right = E::right(Self::WIDE, row, lane, n);
+            let right = E::right(Self::WIDE_KEYS, row, lane, n);
             unroll!(m in M, up to 2 => {
                 let (a, b) = (2 * n, 2 * n + 1);
                 output[m][a] = E::accumulate(left[m], right[0], output[m][a]);
@@ -352,15 +411,4 @@ impl<
             });
         });
     }
-}
-
-#[inline(always)]
-fn scale<const M: usize, const KEYS: usize>(scores: &mut [[Fragment; KEYS]; M], factor: f32) {
-    unroll!(m in M, up to 2 => {
-        unroll!(n in KEYS, up to 16 => {
-            unroll!(i in 4 => {
-                scores[m][n][i] *= factor;
-            });
-        });
-    });
 }

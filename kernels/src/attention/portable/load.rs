@@ -29,8 +29,8 @@ impl KeyRows {
     /// `ALIGNED`: chunks may be copied whole.
     ///
     /// # Safety
-    /// `thread` is one of `threads` of the block. The rows must be valid, and their place in shared
-    /// memory free.
+    /// `thread` is one of `threads` of the block. The rows must be valid and some, and their place in
+    /// shared memory free.
     #[inline(always)]
     pub unsafe fn copy<E: Element, const ALIGNED: bool>(
         &self,
@@ -53,8 +53,9 @@ impl KeyRows {
             let mut chunk = 0;
             while chunk < layout.chunks {
                 let exists = (row as i32) < rows && (chunk as i32) < chunks;
-                let to = to + row * layout.row_bytes() + chunk * CHUNK;
-                copy_chunk::<E, ALIGNED>(to, from.wrapping_add((chunk * CHUNK) as usize), exists);
+                let to = layout.down(to, row) + chunk * CHUNK;
+                let from = from.wrapping_add((chunk * CHUNK) as usize);
+                copy_chunk::<E, ALIGNED>(to, from, exists, self.from);
                 chunk += layout.group();
             }
             row += rows_at_once;
@@ -63,22 +64,28 @@ impl KeyRows {
     }
 }
 
-/// Copies a chunk, or fills it with zeros.
+/// Copies a chunk; or fills it with zeros, and may read the one at `other` then.
 #[inline(always)]
-unsafe fn copy_chunk<E: Element, const ALIGNED: bool>(to: u32, from: *const u8, exists: bool) {
+unsafe fn copy_chunk<E: Element, const ALIGNED: bool>(
+    to: u32,
+    from: *const u8,
+    exists: bool,
+    other: *const u8,
+) {
     if ALIGNED {
         cp_async::copy_16(to, from, if exists { CHUNK } else { 0 });
         return;
     }
+    let from = if exists { from } else { other };
     let mut words = [0; 4];
     unroll!(i in 4 => {
-        words[i] = if size_of::<E>() == 4 {
-            global::load_cached_if(exists, from.cast::<u32>().wrapping_add(i), 0)
+        let word = if size_of::<E>() == 4 {
+            global::load_cached(from.cast::<u32>().add(i))
         } else {
-            let half = from.cast::<u16>().wrapping_add(2 * i);
-            let low = global::load_cached_if(exists, half, 0) as u32;
-            low | (global::load_cached_if(exists, half.wrapping_add(1), 0) as u32) << 16
+            let half = from.cast::<u16>().add(2 * i);
+            global::load_cached(half) as u32 | (global::load_cached(half.add(1)) as u32) << 16
         };
+        words[i] = if exists { word } else { 0 };
     });
     shared::store(to, words);
 }
@@ -87,7 +94,8 @@ unsafe fn copy_chunk<E: Element, const ALIGNED: bool>(to: u32, from: *const u8, 
 /// whole.
 ///
 /// # Safety
-/// Convergent: the whole warp. The tensor must be valid, and the place in shared memory free.
+/// Convergent: the whole warp. The tensor must be valid, some row count, and the place in shared
+/// memory free.
 #[inline(always)]
 pub unsafe fn copy_queries<E: Element, const ALIGNED: bool>(
     rows: &Rows,
@@ -102,16 +110,17 @@ pub unsafe fn copy_queries<E: Element, const ALIGNED: bool>(
     let chunks = (problem.head_dim / E::LANES as u32) as i32 - lane_chunk as i32;
     let mut row = lane_row;
     while row < count {
-        let exists = first + (row as i32) < rows.count();
-        let offset = if exists { rows.offset(&problem.q_strides, first + row as i32) } else { 0 };
-        let from = problem.q.cast::<E>().wrapping_offset(offset).cast::<u8>();
-        let from = from.wrapping_add((lane_chunk * CHUNK) as usize);
+        let (number, last) = (first + row as i32, rows.count() - 1);
+        let exists = number <= last;
+        let offset = rows.offset(&problem.q_strides, if exists { number } else { last });
+        let start = problem.q.cast::<E>().wrapping_offset(offset).cast::<u8>();
+        let from = start.wrapping_add((lane_chunk * CHUNK) as usize);
         let to = layout.address(to, row, lane_chunk);
         let mut chunk = 0;
         while chunk < layout.chunks {
             let exists = exists && (chunk as i32) < chunks;
             let from = from.wrapping_add((chunk * CHUNK) as usize);
-            copy_chunk::<E, ALIGNED>(to + chunk * CHUNK, from, exists);
+            copy_chunk::<E, ALIGNED>(to + chunk * CHUNK, from, exists, start);
             chunk += layout.group();
         }
         row += 32 / layout.group();

@@ -1,10 +1,7 @@
 //! The products of each element type.
 
-use super::swizzle::Swizzle;
-use crate::{
-    attention::{online_softmax::Fragment, pair::Places},
-    numbers::Element,
-};
+use super::{key_order, swizzle::Swizzle};
+use crate::{attention::online_softmax::Fragment, marks, numbers::Element};
 use cuda_std::{convert, matrix, mma, shared};
 use half::{bf16, f16};
 
@@ -35,8 +32,12 @@ pub trait Operand: Element<Accumulator = f32> {
     /// last.
     fn left(first: Fragment, last: Fragment) -> [u32; 4];
 
+    /// That operand with zeros for what is not marked as kept, a word of marks for each of the two
+    /// rows.
+    fn keep(left: [u32; 4], kept: [u32; 2]) -> [u32; 4];
+
     /// The right operands of the second product, for 16 columns from column `16 * pair` on and the
-    /// step whose first row of values is at `row`.
+    /// step whose first row of values is at `row`. `layout` is that of keys.
     ///
     /// # Safety
     /// Convergent: the whole warp. The rows must be there.
@@ -49,11 +50,8 @@ pub trait Operand: Element<Accumulator = f32> {
     /// The place must be free.
     unsafe fn stage(layout: Swizzle, row: u32, lane: u32, n: usize, columns: [f32; 2]);
 
-    /// Loads two neighbouring elements of a row from `at` elements on, `step` apart.
-    ///
-    /// # Safety
-    /// As for [`Places::load_u16`].
-    unsafe fn load_pair(places: Places, row: *const u8, at: i32, step: i32) -> [f32; 2];
+    /// The elements in a word: two, or one twice.
+    fn widen_word(word: u32) -> [f32; 2];
 }
 
 macro_rules! halves {
@@ -76,10 +74,15 @@ macro_rules! halves {
                 ]
             }
             #[inline(always)]
+            fn keep(left: [u32; 4], kept: [u32; 2]) -> [u32; 4] {
+                let [upper, lower] = kept.map(marks::halves);
+                [left[0] & upper[0], left[1] & lower[0], left[2] & upper[1], left[3] & lower[1]]
+            }
+            #[inline(always)]
             #[track_caller]
             unsafe fn right(layout: Swizzle, row: u32, lane: u32, pair: usize) -> [[u32; 2]; 2] {
                 let [a, b, c, d] =
-                    matrix::load_4_transposed(row + layout.fragment(lane, 2 * pair as u32));
+                    matrix::load_4_transposed(row + layout.values(lane, 2 * pair as u32));
                 [[a, b], [c, d]]
             }
             #[inline(always)]
@@ -89,9 +92,8 @@ macro_rules! halves {
                 shared::store(to, convert::$pack(columns[0], columns[1]));
             }
             #[inline(always)]
-            #[track_caller]
-            unsafe fn load_pair(places: Places, row: *const u8, at: i32, step: i32) -> [f32; 2] {
-                convert::$unpack(places.load_u16(row.cast(), at, step))
+            fn widen_word(word: u32) -> [f32; 2] {
+                convert::$unpack(word)
             }
         }
     )*};
@@ -140,10 +142,16 @@ impl Operand for f32 {
         let large = a.map(|a| split(a).0);
         Self::multiply(a, b, mma::m16n8k8_tf32(large, rest, c))
     }
-    /// Key 2 t stands in the operand's column t, key 2 t + 1 in column t + 4: a sum has no order.
+    /// What stands in column 2 t of the fragment is in column t of the operand, what stands in column
+    /// 2 t + 1 in column t + 4: a sum has no order.
     #[inline(always)]
     fn left(first: Fragment, _: Fragment) -> [u32; 4] {
         [first[0].to_bits(), first[2].to_bits(), first[1].to_bits(), first[3].to_bits()]
+    }
+    #[inline(always)]
+    fn keep(left: [u32; 4], kept: [u32; 2]) -> [u32; 4] {
+        let [upper, lower] = kept.map(marks::words);
+        [left[0] & upper[0], left[1] & lower[0], left[2] & upper[1], left[3] & lower[1]]
     }
     #[inline(always)]
     #[track_caller]
@@ -153,7 +161,7 @@ impl Operand for f32 {
             let column = layout.address(g % 4 * 4, key, g / 4);
             shared::load::<u32>(row + layout.along(column, 4 * pair as u32 + 2 * n))
         };
-        let (even, odd) = (2 * t, 2 * t + 1);
+        let (even, odd) = (key_order::key(2 * t), key_order::key(2 * t + 1));
         [[at(even, 0), at(odd, 0)], [at(even, 1), at(odd, 1)]]
     }
     #[inline(always)]
@@ -164,8 +172,7 @@ impl Operand for f32 {
         shared::store(to, columns);
     }
     #[inline(always)]
-    #[track_caller]
-    unsafe fn load_pair(places: Places, row: *const u8, at: i32, step: i32) -> [f32; 2] {
-        places.load_f32(row.cast(), at, step)
+    fn widen_word(word: u32) -> [f32; 2] {
+        [f32::from_bits(word); 2]
     }
 }

@@ -2,17 +2,21 @@
 
 use super::{
     facts::{Facts, Span},
+    key_order,
     operand::Operand,
+    per_score::{Ahead, Masks, SingleBiases},
+    row_facts::{Alibi, RowFacts},
+    softcap,
 };
-use crate::attention::{
-    bias::{self, RowBias},
-    dropout::Dropout,
-    mask::{RowMask, VisibleRange},
-    online_softmax::{Exponents, Fragment},
-    problem::AttentionForward,
-    schedule::Place,
+use crate::{
+    attention::{
+        mask::{self, VisibleRange},
+        online_softmax::{Exponents, Fragment},
+        problem::AttentionForward,
+    },
+    marks,
 };
-use core::f32::consts::{LN_2, LOG2_E};
+use core::f32::consts::LOG2_E;
 use cuda_std::{global, math};
 
 /// Which features an instance of a kernel knows.
@@ -139,11 +143,16 @@ impl WarpRows<'_> {
         self.first + (16 * m + 8 * h) as i32 + (self.lane / 4) as i32
     }
 
-    /// The lane's first key in a block that begins at `first`; its others are 1 and multiples of 8
-    /// further.
+    /// The number of such a row in the tile.
     #[inline(always)]
-    fn key(&self, first: i32) -> i32 {
-        first + (self.lane % 4 * 2) as i32
+    pub fn row_in_tile(&self, m: usize, h: usize) -> u32 {
+        (self.row(m, h) - self.span.first_row) as u32
+    }
+
+    /// The lane's first key in a block that begins at `first`.
+    #[inline(always)]
+    pub fn key(&self, first: i32) -> i32 {
+        first + key_order::first(self.lane) as i32
     }
 
     /// Hides the scores that are outside of the visible range.
@@ -163,8 +172,8 @@ impl WarpRows<'_> {
         });
     }
 
-    /// Softcap, bias, ALiBi and boolean mask of scores that have been scaled. `whole`: the visible
-    /// range hides nothing of the block.
+    /// Scales scores, and does to them all else but the visible range: softcap, bias, ALiBi, boolean
+    /// mask. `ahead` is what has been loaded ahead, and free then.
     ///
     /// # Safety
     /// The facts must be those of the block, and the problem's bias, slopes and mask valid.
@@ -173,108 +182,79 @@ impl WarpRows<'_> {
         &self,
         facts: Facts,
         scores: &mut [[Fragment; KEYS]; M],
+        ahead: &mut Ahead<M, KEYS>,
         first_key: i32,
-        whole: bool,
+        prescale: f32,
     ) {
         let problem = self.problem;
-        let (softcap, key) = (problem.softcap, self.key(first_key));
-        if softcap != 0.0 {
-            let inverse = 2.0 * LOG2_E / softcap;
+        let mut factor = prescale;
+        if problem.softcap != 0.0 {
+            softcap::cap(problem, scores, factor);
+            factor = 1.0;
+        }
+        if !problem.bias.is_null() {
+            if self.biases_are_single::<E>() {
+                let mut biases = [[[0; 4]; KEYS]; M];
+                self.load::<SingleBiases, M, KEYS>(facts, &mut biases, first_key);
+                unroll!(m in M, up to 2 => {
+                    add_singles(&mut scores[m], &biases[m], factor);
+                });
+            } else {
+                unroll!(m in M, up to 2 => {
+                    add_halves::<E, KEYS>(&mut scores[m], &ahead[m], factor);
+                });
+            }
+            factor = 1.0;
+        }
+        if !problem.slopes.is_null() {
+            self.subtract_distances(facts, scores, first_key, factor);
+            factor = 1.0;
+        }
+        if factor != 1.0 {
+            scale(scores, factor);
+        }
+        if !problem.mask.is_null() {
+            if self.masks_wait::<E>() {
+                self.load::<Masks, M, KEYS>(facts, ahead, first_key);
+            }
             unroll!(m in M, up to 2 => {
-                cap(&mut scores[m], softcap, inverse);
+                hide_marked(problem, &mut scores[m], &ahead[m]);
             });
         }
-        if problem.bias.is_null() && problem.slopes.is_null() && problem.mask.is_null() {
-            return;
-        }
-        let (Place { batch, group, .. }, index) = facts.place();
-        let index = index.unwrap_or(0);
-        let visible = self.range();
-        unroll!(m in M, up to 2 => {
-            unroll!(h in 2 => {
-                let row = self.row(m, h);
-                let (query, in_group) = problem.packed_heads.divide(row as u32);
-                let head = group * problem.packed_heads.value() + in_group;
-                let range = if row >= self.count() {
-                    (0, 0)
-                } else if whole {
-                    (0, i32::MAX)
-                } else {
-                    (visible.first(query as i32) - key, visible.end(query as i32) - key)
-                };
-                let at = (batch, head, query);
-                if !problem.bias.is_null() {
-                    let bias = RowBias::of::<E>(problem, at, index);
-                    bias.add_to::<E, KEYS>(&mut scores[m], h, key, range);
-                }
-                if !problem.slopes.is_null() {
-                    let slope = bias::slope(problem, batch, head);
-                    let ahead = query as i32 + self.span.keys - self.span.queries - key;
-                    subtract_distances(&mut scores[m], h, slope, ahead as f32);
-                }
-                if !problem.mask.is_null() {
-                    let mask = RowMask::of(problem, at, index);
-                    mask.hide_in(&mut scores[m], h, key, range);
-                }
-            });
-        });
     }
 
-    /// Drops probabilities. Heads are not packed.
-    ///
-    /// # Safety
-    /// The facts must be those of the block, and the problem's pointers to seed and offset valid.
+    /// Scales scores, and subtracts ALiBi.
     #[inline(always)]
-    pub unsafe fn drop<const M: usize, const KEYS: usize>(
+    unsafe fn subtract_distances<const M: usize, const KEYS: usize>(
         &self,
         facts: Facts,
-        probabilities: &mut [[Fragment; KEYS]; M],
+        scores: &mut [[Fragment; KEYS]; M],
         first_key: i32,
+        factor: f32,
     ) {
-        let (dropout, (place, _)) = (Dropout::of(self.problem), facts.place());
-        let plane = place.batch * self.problem.heads + place.group;
-        let query = (self.first + (self.lane / 4) as i32) as u32;
-        let key = self.key(first_key) as u32;
-        // Two fragments of 8 keys, of which four share a patch of random bytes.
-        let upper = self.first as u32 / 16 % 2 == 1;
-        unroll!(patch in KEYS / 4, up to 4 => {
-            unroll!(e in 2 => {
-                let words = dropout.patch(plane, query, key + (32 * patch + e) as u32);
-                unroll!(m in M, up to 2 => {
-                    let words = match m {
-                        0 if M == 2 || !upper => [words[0], words[1]],
-                        _ => [words[2], words[3]],
-                    };
-                    drop_of_patch(&dropout, words, &mut probabilities[m], 4 * patch, e);
+        let shift = self.span.keys - self.span.queries - self.key(first_key);
+        unroll!(m in M, up to 2 => {
+            unroll!(h in 2 => {
+                let Alibi { slope, query } = RowFacts::behind(facts).alibi(self.row_in_tile(m, h));
+                // How far the lane's first key is before the diagonal.
+                let ahead = (query + shift) as f32;
+                unroll!(n in KEYS, up to 16 => {
+                    unroll!(e in 2 => {
+                        let distance = (ahead - key_order::offset(n, e) as f32).abs();
+                        let score = scores[m][n][2 * h + e] * factor;
+                        scores[m][n][2 * h + e] = math::fma(-slope, distance, score);
+                    });
                 });
             });
         });
     }
 }
 
-/// Drops a lane's elements of one column of a patch: `words` are those of its two rows.
-#[inline(always)]
-fn drop_of_patch<const KEYS: usize>(
-    dropout: &Dropout,
-    words: [u32; 2],
-    probabilities: &mut [Fragment; KEYS],
-    first: usize,
-    e: usize,
-) {
-    unroll!(h in 2 => {
-        unroll!(b in 4 => {
-            if !dropout.keeps(words[h], b as u32) {
-                probabilities[first + b][2 * h + e] = 0.0;
-            }
-        });
-    });
-}
-
 #[inline(always)]
 fn hide_row<const KEYS: usize>(scores: &mut [Fragment; KEYS], h: usize, (first, end): (i32, i32)) {
     unroll!(n in KEYS, up to 16 => {
         unroll!(e in 2 => {
-            let key = (8 * n + e) as i32;
+            let key = key_order::offset(n, e) as i32;
             if key < first || key >= end {
                 scores[n][2 * h + e] = f32::NEG_INFINITY;
             }
@@ -282,46 +262,63 @@ fn hide_row<const KEYS: usize>(scores: &mut [Fragment; KEYS], h: usize, (first, 
     });
 }
 
-/// `softcap * tanh(score / softcap)`, since the hardware's own tanh is too coarse. `inverse` is
-/// 2 log2(e) / softcap.
+/// Scales scores and adds biases, one in a word.
 #[inline(always)]
-fn cap<const KEYS: usize>(scores: &mut [Fragment; KEYS], softcap: f32, inverse: f32) {
+fn add_singles<const KEYS: usize>(
+    scores: &mut [Fragment; KEYS],
+    biases: &[[u32; 4]; KEYS],
+    factor: f32,
+) {
     unroll!(n in KEYS, up to 16 => {
         unroll!(i in 4 => {
-            let exponent = scores[n][i] * inverse;
-            let bent = if exponent.abs() < 0.75 {
-                scores[n][i] * tanh_over(exponent * (LN_2 / 2.0))
-            } else {
-                // tanh x = 1 - 2 / (e^2x + 1)
-                math::fma(-2.0 * softcap, math::rcp(math::exp2(exponent) + 1.0), softcap)
-            };
-            scores[n][i] = bent;
+            scores[n][i] = math::fma(scores[n][i], factor, f32::from_bits(biases[n][i]));
         });
     });
 }
 
-/// tanh(x) / x by its series, for |x| up to 0.26, where 1 - 2 / (e^2x + 1) would cancel.
+/// Scales scores and adds biases, two in a word.
 #[inline(always)]
-fn tanh_over(x: f32) -> f32 {
-    let square = x * x;
-    let mut sum = math::fma(square, 62.0 / 2835.0, -17.0 / 315.0);
-    sum = math::fma(square, sum, 2.0 / 15.0);
-    sum = math::fma(square, sum, -1.0 / 3.0);
-    math::fma(square, sum, 1.0)
-}
-
-/// ALiBi, where the lane's first key is `ahead` before the diagonal.
-#[inline(always)]
-fn subtract_distances<const KEYS: usize>(
+fn add_halves<E: Operand, const KEYS: usize>(
     scores: &mut [Fragment; KEYS],
-    h: usize,
-    slope: f32,
-    ahead: f32,
+    biases: &[[u32; 2]; KEYS],
+    factor: f32,
 ) {
     unroll!(n in KEYS, up to 16 => {
-        unroll!(e in 2 => {
-            let distance = (ahead - (8 * n + e) as f32).abs();
-            scores[n][2 * h + e] = math::fma(-slope, distance, scores[n][2 * h + e]);
+        unroll!(h in 2 => {
+            let [first, second] = E::widen_word(biases[n][h]);
+            scores[n][2 * h] = math::fma(scores[n][2 * h], factor, first);
+            scores[n][2 * h + 1] = math::fma(scores[n][2 * h + 1], factor, second);
+        });
+    });
+}
+
+/// Hides scores by their mask's bytes, those of two fragments in a word.
+#[inline(always)]
+fn hide_marked<const KEYS: usize>(
+    problem: &AttentionForward,
+    scores: &mut [Fragment; KEYS],
+    bytes: &[[u32; 2]; KEYS],
+) {
+    unroll!(pair in KEYS / 2, up to 4 => {
+        unroll!(h in 2 => {
+            let hidden = marks::words(mask::hidden(problem, bytes[2 * pair][h]));
+            unroll!(i in 4 => {
+                let score = &mut scores[2 * pair + i / 2][2 * h + i % 2];
+                let (bits, none) = (score.to_bits(), f32::NEG_INFINITY.to_bits());
+                *score = f32::from_bits(bits & !hidden[i] | none & hidden[i]);
+            });
+        });
+    });
+}
+
+/// Scales scores.
+#[inline(always)]
+pub fn scale<const M: usize, const KEYS: usize>(scores: &mut [[Fragment; KEYS]; M], factor: f32) {
+    unroll!(m in M, up to 2 => {
+        unroll!(n in KEYS, up to 16 => {
+            unroll!(i in 4 => {
+                scores[m][n][i] *= factor;
+            });
         });
     });
 }

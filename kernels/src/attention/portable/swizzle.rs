@@ -2,8 +2,11 @@
 //!
 //! A row is whole chunks of 16 bytes. They are exchanged within groups of 8 (or 4, where a row is
 //! not whole groups of 8), by an XOR with a number that differs between rows: so the same chunk of
-//! 8 neighbouring rows, which is what `ldmatrix` and stores of fragments take at once, lies in 8
-//! different sets of banks, and a row is still contiguous for copies.
+//! the 8 rows that `ldmatrix` and stores of fragments take at once lies in 8 different sets of banks,
+//! and a row is still contiguous for copies. Those are neighbouring rows of queries, and rows of keys
+//! in the order of the columns that stand for them ([`key_order`]).
+
+use super::key_order;
 
 /// Bytes of a chunk.
 pub const CHUNK: u32 = 16;
@@ -13,6 +16,8 @@ pub const CHUNK: u32 = 16;
 pub struct Swizzle {
     /// Chunks of a row: a multiple of 4.
     pub chunks: u32,
+    /// The rows are keys, not queries.
+    pub of_keys: bool,
 }
 
 impl Swizzle {
@@ -28,11 +33,23 @@ impl Swizzle {
         self.chunks * CHUNK
     }
 
+    /// What a row's chunks are exchanged by: that of two rows whose numbers have no bit in common is
+    /// the XOR of theirs.
+    #[inline(always)]
+    const fn twist(self, row: u32) -> u32 {
+        match (self.of_keys, self.group()) {
+            (false, 8) => row & 7,
+            (false, _) => row >> 1 & 3,
+            (true, 8) => (row >> 3 & 3) << 1 | row & 1,
+            // Two rows, of which one is even, take all banks.
+            (true, _) => row >> 3 & 3,
+        }
+    }
+
     /// The address of a chunk in the first group of a row. `base` is aligned to a group.
     #[inline(always)]
     pub const fn address(self, base: u32, row: u32, chunk: u32) -> u32 {
-        let twist = if self.group() == 8 { row & 7 } else { row >> 1 & 3 };
-        base + row * self.row_bytes() + (chunk ^ twist) * CHUNK
+        base + row * self.row_bytes() + (chunk ^ self.twist(row)) * CHUNK
     }
 
     /// From a row's first chunk in the first group to that of its chunk `chunk`.
@@ -42,16 +59,32 @@ impl Swizzle {
         (address ^ (rest * CHUNK)) + groups * self.group() * CHUNK
     }
 
-    /// What a lane gives `ldmatrix` for four matrices of 16 rows, relative to the first: those of two
-    /// chunks from chunk `chunk` on, an even number; first the two of the first chunk.
+    /// From a chunk to the same one so many rows below: their number has no bit in common with that
+    /// of the chunk's row.
     #[inline(always)]
-    pub const fn fragment(self, lane: u32, chunk: u32) -> u32 {
+    pub const fn down(self, address: u32, rows: u32) -> u32 {
+        (address ^ (self.twist(rows) * CHUNK)) + rows * self.row_bytes()
+    }
+
+    /// What a lane gives `ldmatrix` for four matrices of 16 queries, relative to the first: those of
+    /// two chunks from chunk `chunk` on, an even number; first the two of the first chunk.
+    #[inline(always)]
+    pub const fn queries(self, lane: u32, chunk: u32) -> u32 {
         self.along(self.address(0, lane % 16, lane / 16), chunk)
     }
 
-    /// The same, but first the two of the first 8 rows: a right operand takes neighbouring registers.
+    /// The same for the keys of two neighbouring fragments.
     #[inline(always)]
-    pub const fn right_fragment(self, lane: u32, chunk: u32) -> u32 {
-        self.along(self.address(0, lane % 8 + lane / 16 * 8, lane / 8 % 2), chunk)
+    pub const fn values(self, lane: u32, chunk: u32) -> u32 {
+        let row = key_order::key(lane % 8) + key_order::fragment((lane / 8 % 2) as usize);
+        self.along(self.address(0, row, lane / 16), chunk)
+    }
+
+    /// The same, but first the two of the first fragment: a right operand takes neighbouring
+    /// registers.
+    #[inline(always)]
+    pub const fn keys(self, lane: u32, chunk: u32) -> u32 {
+        let row = key_order::key(lane % 8) + key_order::fragment((lane / 16) as usize);
+        self.along(self.address(0, row, lane / 8 % 2), chunk)
     }
 }
