@@ -12,6 +12,7 @@
 //! | [`long_row`], [`walk`] | a row that is cut into stretches, and a block's way along it |
 //! | [`kept`] | stretches in shared memory: copied there in bulk, taken, taken again |
 //! | [`stage`] | a block's slots in shared memory, and the thread that fills them |
+//! | [`shared_masks`], [`slots_in_turns`] | rows that share masks: the masks as bits, the slots that rows take in turn |
 //! | [`forward`], [`backward`] | rows that stay in registers |
 //! | [`forward_staged`], [`backward_staged`] | longer rows, which stay in shared memory |
 //! | [`forward_ring`], [`ring`] | the longest, which pass through shared memory one after the other |
@@ -36,7 +37,7 @@ pub mod row;
 pub mod row_threads;
 pub mod scale;
 pub mod scores;
-mod shared_masks;
-mod slots_in_turns;
+pub mod shared_masks;
+pub mod slots_in_turns;
 pub mod stage;
 pub mod walk;
