@@ -54,3 +54,39 @@ pub fn words(marks: u32) -> [u32; 4] {
 pub fn halves(marks: u32) -> [u32; 2] {
     [permute::<0x9988>(marks, marks), permute::<0xbbaa>(marks, marks)]
 }
+
+/// Marks up to eight elements that have a bit each.
+#[inline(always)]
+pub fn of_bits(elements: u32) -> [u32; 2] {
+    // Element i's bit at i meets the factor's bit at 7 (i + 1), and only that, at 8 i + 7.
+    let spread = |four: u32| (four & 15).wrapping_mul(0x1020_4080);
+    [spread(elements), spread(elements >> 4)]
+}
+
+/// A bit for each element that is marked: undoes [`of_bits`].
+#[inline(always)]
+fn bits_of(marks: [u32; 2]) -> u32 {
+    // Mark i, at 8 i + 7, meets the factor's bit at 7 (3 - i), and only that, at 28 + i.
+    let gather = |four: u32| (four & 0x8080_8080).wrapping_mul(0x0020_4081) >> 28;
+    gather(marks[0]) | gather(marks[1]) << 4
+}
+
+/// What is marked of up to eight vectors, a bit for each element: the marks in an eighth of the registers.
+#[inline(always)]
+pub fn to_bits<const VECTORS: usize>(marks: [[u32; 2]; VECTORS]) -> [u32; 2] {
+    let mut bits = [0; 2];
+    unroll!(v in VECTORS => {
+        bits[v / 4] |= bits_of(marks[v]) << (8 * (v % 4));
+    });
+    bits
+}
+
+/// Undoes [`to_bits`].
+#[inline(always)]
+pub fn from_bits<const VECTORS: usize>(bits: [u32; 2]) -> [[u32; 2]; VECTORS] {
+    let mut marks = [[0; 2]; VECTORS];
+    unroll!(v in VECTORS => {
+        marks[v] = of_bits(bits[v / 4] >> (8 * (v % 4)));
+    });
+    marks
+}

@@ -16,13 +16,14 @@
 //!   copy of the same bytes.
 
 use super::{
-    mask::{MaskKind, RowMask, from_bits, to_bits},
+    mask::{MaskKind, RowMask},
     problem::{RowOffsets, SoftmaxForward, output_offset, row_offset},
     row::{Stored, Stretch},
     row_threads::RowThreads,
     scale::Scale,
 };
 use crate::{
+    marks,
     numbers::{Accumulator, Element},
     reduction::{Part, Statistics},
 };
@@ -62,7 +63,7 @@ pub unsafe fn forward<
     let mut stretch =
         Stretch::<E>::of::<ALIGNED>(problem, &offsets, &mask, place, 0, problem.columns as i64);
     let (mut held, marks) = stretch.load_and_mark::<K, VECTORS, ALIGNED>(problem, scale);
-    let hidden = to_bits(marks);
+    let hidden = marks::to_bits(marks);
 
     let y_of_row = |row| problem.y.cast::<E>().offset(output_offset(problem, row) as isize);
     if K::SKIPS && exists {
@@ -96,7 +97,7 @@ pub unsafe fn forward<
         }
         at = at.next();
         stretch = stretch.moved_by(problem.dimensions[0].x);
-        let marks = from_bits(hint::opaque(hidden));
+        let marks = marks::from_bits(hint::opaque(hidden));
         held = stretch.load_marked::<K, VECTORS, ALIGNED>(problem, scale, marks);
     }
 }

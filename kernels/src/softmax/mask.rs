@@ -255,42 +255,6 @@ pub fn hidden_marks(problem: &SoftmaxForward, words: [u32; 2]) -> [u32; 2] {
     words.map(|word| marks::nonzero(word) ^ inverted)
 }
 
-/// Marks lanes that have a bit each.
-#[inline(always)]
-pub(super) fn marks_of(lanes: u32) -> [u32; 2] {
-    // Lane i's bit at i meets the factor's bit at 7 (i + 1), and only that, at 8 i + 7.
-    let spread = |four: u32| (four & 15).wrapping_mul(0x1020_4080);
-    [spread(lanes), spread(lanes >> 4)]
-}
-
-/// A bit for each lane that is marked: undoes [`marks_of`].
-#[inline(always)]
-fn marked_lanes(marks: [u32; 2]) -> u32 {
-    // Mark i, at 8 i + 7, meets the factor's bit at 7 (3 - i), and only that, at 28 + i.
-    let gather = |four: u32| (four & 0x8080_8080).wrapping_mul(0x0020_4081) >> 28;
-    gather(marks[0]) | gather(marks[1]) << 4
-}
-
-/// What is marked of up to eight vectors, a bit for each lane: the marks in an eighth of the registers.
-#[inline(always)]
-pub fn to_bits<const VECTORS: usize>(marks: [[u32; 2]; VECTORS]) -> [u32; 2] {
-    let mut bits = [0; 2];
-    unroll!(v in VECTORS => {
-        bits[v / 4] |= marked_lanes(marks[v]) << (8 * (v % 4));
-    });
-    bits
-}
-
-/// Undoes [`to_bits`].
-#[inline(always)]
-pub fn from_bits<const VECTORS: usize>(bits: [u32; 2]) -> [[u32; 2]; VECTORS] {
-    let mut marks = [[0; 2]; VECTORS];
-    unroll!(v in VECTORS => {
-        marks[v] = marks_of(bits[v / 4] >> (8 * (v % 4)));
-    });
-    marks
-}
-
 /// Is the additive mask f32, not of the element type? Never beside f64.
 #[inline(always)]
 fn is_additive_f32<E: Element>(problem: &SoftmaxForward) -> bool {

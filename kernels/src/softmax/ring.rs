@@ -32,10 +32,8 @@ pub const SLOTS: u32 = slots_behind(DONE_END);
 /// being filled, as far as it goes. The other warps wait for no more than what they read.
 pub struct Ring<'a, E, K, const VECTORS: usize, const ALIGNED: bool> {
     slots: Slots,
-    /// The slot of the row's first stretch.
-    first: u32,
-    /// The parity of that slot's phase.
-    parity: u32,
+    /// The slot of the row's first stretch, and the parity of its phase.
+    first: (u32, u32),
     /// Stretches of the row that are done with.
     freed: u32,
     ahead: Ahead<'a, E, K, VECTORS, ALIGNED>,
@@ -73,25 +71,20 @@ impl<'a, E: Element, K: MaskKind, const VECTORS: usize, const ALIGNED: bool>
         }
         // The barriers exist for all from here on.
         sync_threads();
-        Ring { slots, first: 0, parity: 0, freed: 0, ahead }
+        Ring { slots, first: (0, 0), freed: 0, ahead }
     }
 
     /// The cluster goes on to its next row.
     #[inline(always)]
     pub fn next_row(&mut self) {
-        (self.first, self.parity) = self.slot(self.freed);
+        self.first = self.slot(self.freed);
         self.freed = 0;
     }
 
     /// The slot of the row's `nth` stretch, and the parity of its phase.
     #[inline(always)]
     fn slot(&self, nth: u32) -> (u32, u32) {
-        let slot = self.first + nth;
-        if slot < self.slots.count {
-            (slot, self.parity)
-        } else {
-            (slot - self.slots.count, self.parity ^ 1)
-        }
+        self.slots.nth_from(self.first, nth)
     }
 }
 

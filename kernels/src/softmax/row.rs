@@ -10,7 +10,10 @@ use super::{
     problem::{RowOffsets, SoftmaxForward},
     scale::Scale,
 };
-use crate::numbers::{Accumulator, Element};
+use crate::{
+    marks,
+    numbers::{Accumulator, Element},
+};
 use cuda_std::{global, hint};
 
 /// A row, or a stretch of it that one pass over the registers covers. Columns count from the
@@ -325,7 +328,7 @@ impl<E: Element> Stretch<E> {
                 if !K::SKIPS || self.is_slab_visible(v) && !self.is_slab_all_visible(v) {
                     let hidden = outside::<E>(self.column(v), start, end);
                     held.vectors[v] =
-                        E::replace(held.vectors[v], mask::marks_of(hidden), scale.hidden);
+                        E::replace(held.vectors[v], marks::of_bits(hidden), scale.hidden);
                 }
             });
         }

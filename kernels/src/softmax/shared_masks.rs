@@ -1,14 +1,10 @@
 //! Masks that rows share which a block takes in turn: read once, kept as a bit for each element.
 
 use super::{
-    long_row::LongRow,
-    mask::{MaskKind, from_bits, to_bits},
-    problem::SoftmaxForward,
-    row::HiddenMarks,
-    row_threads::RowThreads,
-    stage::Stage,
+    long_row::LongRow, mask::MaskKind, problem::SoftmaxForward, row::HiddenMarks,
+    row_threads::RowThreads, stage::Stage,
 };
-use crate::numbers::Element;
+use crate::{marks, numbers::Element};
 use cuda_std::{
     shared,
     thread::{block_dim_x, thread_idx_x},
@@ -55,7 +51,7 @@ impl SharedMasks<true> {
             let after = row.bytes_of_full::<K, VECTORS>(walk.next().next());
             if walk.is_full() {
                 let marks = row.stretch(walk).marks::<K, VECTORS>(problem, bytes);
-                let [bits, _] = to_bits(marks);
+                let [bits, _] = marks::to_bits(marks);
                 shared::store(masks.of_stretch(nth), bits);
             }
             nth += u32::from(walk.is_seen());
@@ -78,6 +74,6 @@ impl<const KEPT: bool> SharedMasks<KEPT> {
     /// It is full, and of up to four vectors a thread.
     #[inline(always)]
     pub unsafe fn recall<const VECTORS: usize>(self, nth: u32) -> HiddenMarks<VECTORS> {
-        from_bits([shared::load(self.of_stretch(nth)), 0])
+        marks::from_bits([shared::load(self.of_stretch(nth)), 0])
     }
 }

@@ -77,21 +77,10 @@ impl<'a, E: Element, T: RowThreads, const ALIGNED: bool> SlotsInTurns<'a, E, T, 
         (self.row, self.left) = (row, self.left - 1);
     }
 
-    /// The `nth` slot from `first` on, no more than all of them, and the parity of its phase.
-    #[inline(always)]
-    fn slot(&self, first: (u32, u32), nth: u32) -> (u32, u32) {
-        let slot = first.0 + nth;
-        if slot < self.slots.count {
-            (slot, first.1)
-        } else {
-            (slot - self.slots.count, first.1 ^ 1)
-        }
-    }
-
     /// The slot of the next row's first stretch.
     #[inline(always)]
     fn next_first(&self) -> (u32, u32) {
-        self.slot(self.first, self.seen)
+        self.slots.nth_from(self.first, self.seen)
     }
 
     /// One thread begins to copy the stretches `from..to` of the next row to slots that everybody is
@@ -113,7 +102,7 @@ impl<'a, E: Element, T: RowThreads, const ALIGNED: bool> SlotsInTurns<'a, E, T, 
         while nth < to && walk.is_on_row() {
             if walk.is_seen() {
                 if nth >= from {
-                    let slot = self.slot(first, nth).0;
+                    let slot = self.slots.nth_from(first, nth).0;
                     let barrier = self.slots.barrier(slot);
                     // The phase cannot end before this thread has arrived.
                     let bytes = row.copy(walk, self.slots.at(slot), barrier);
@@ -139,12 +128,12 @@ impl<E: Element, T: RowThreads, const ALIGNED: bool> Stage for SlotsInTurns<'_, 
 
     #[inline(always)]
     fn at(&self, nth: u32) -> u32 {
-        self.slots.at(self.slot(self.first, nth).0)
+        self.slots.at(self.slots.nth_from(self.first, nth).0)
     }
 
     #[inline(always)]
     unsafe fn wait(&self, nth: u32) {
-        let (slot, parity) = self.slot(self.first, nth);
+        let (slot, parity) = self.slots.nth_from(self.first, nth);
         mbarrier::wait(self.slots.barrier(slot), parity);
     }
 

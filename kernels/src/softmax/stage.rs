@@ -81,6 +81,14 @@ impl Slots {
         shared::dynamic() + self.reductions + 8 * slot
     }
 
+    /// The `nth` slot from `first` on, no more than all of them, where slots are taken in turn, and the
+    /// parity of its phase; `first` is a slot with its parity.
+    #[inline(always)]
+    pub(super) fn nth_from(self, first: (u32, u32), nth: u32) -> (u32, u32) {
+        let (slot, parity) = (first.0 + nth, first.1);
+        if slot < self.count { (slot, parity) } else { (slot - self.count, parity ^ 1) }
+    }
+
     /// Makes the barriers.
     ///
     /// # Safety
