@@ -123,15 +123,7 @@ pub(super) fn cut(
                 true => Turns::of(demand, tile.residence, 1 << row_lanes_log2, threads),
                 false => Turns::NONE,
             };
-            Cut {
-                threads,
-                row_lanes_log2,
-                cluster: 1,
-                slots: 0,
-                slots_ahead: 0,
-                turns,
-                shared_bytes: 0,
-            }
+            Cut { row_lanes_log2, turns, shared_bytes: 0, ..in_blocks(threads, 1) }
         }
         Sharing::Block => {
             let threads = whole_warps(needed_threads);

@@ -9,6 +9,7 @@ use super::{
     rows::{self, MAX_ROWS, OPERANDS, Operand, RowDimension, Slice},
     tile_choice::{Candidate, dtype_index},
     tuning::{self, TunedMask},
+    turns::Turns,
 };
 use crate::{
     Device, DeviceKind, Error, Explanation, RawTensor, Result,
@@ -97,8 +98,7 @@ pub(super) fn make(key: &PlanKey, device: &Device) -> Result<Plan> {
             let resident = entry.resident_clusters(device, config)?.max(1);
             config.grid.x = config.grid.x.min(resident.saturating_mul(config.cluster));
         }
-        let mut problem = with_slice(template, &slice);
-        problem.groups = cut.turns.groups(slice.rows);
+        let problem = with_slice(template, &slice, cut.turns);
         Ok(Launch { config, problem, gradient_strides, slice })
     };
     let launches = slices.into_iter().map(launch).collect::<Result<Vec<_>>>()?;
@@ -216,8 +216,9 @@ fn template(key: &PlanKey, masks: &Masks, dimensions: &[RowDimension], cut: Cut)
 }
 
 /// The problem of one launch.
-fn with_slice(mut problem: SoftmaxForward, slice: &Slice) -> SoftmaxForward {
+fn with_slice(mut problem: SoftmaxForward, slice: &Slice, turns: Turns) -> SoftmaxForward {
     problem.rows = slice.rows;
+    problem.groups = turns.groups(slice.rows);
     problem.first_query = slice.first_query;
     problem.rank = slice.sizes.len() as u32;
     for (dimension, &size) in problem.dimensions.iter_mut().zip(&slice.sizes) {

@@ -28,14 +28,18 @@ pub(super) struct RowDimension {
     pub strides: [i64; OPERANDS],
 }
 
+impl RowDimension {
+    /// Are these operands the same all along it?
+    fn shares(&self, operands: &[Operand]) -> bool {
+        operands.iter().all(|&operand| self.strides[operand as usize] == 0)
+    }
+}
+
 /// Lets rows that share their element masks be neighbours, so that a mask is read from memory once
 /// and from then on found in the GPU's caches, whatever their size.
 pub(super) fn neighbours_share_masks(dimensions: Vec<RowDimension>) -> Vec<RowDimension> {
-    let shares = |dimension: &RowDimension| {
-        [Operand::Bytes, Operand::Additive, Operand::BankIndex]
-            .iter()
-            .all(|&mask| dimension.strides[mask as usize] == 0)
-    };
+    let masks = [Operand::Bytes, Operand::Additive, Operand::BankIndex];
+    let shares = |dimension: &RowDimension| dimension.shares(&masks);
     let (mut sharing, others): (Vec<_>, Vec<_>) = dimensions.into_iter().partition(shares);
     sharing.extend(others);
     sharing
@@ -45,10 +49,7 @@ pub(super) fn neighbours_share_masks(dimensions: Vec<RowDimension>) -> Vec<RowDi
 /// More than a launch takes count as none.
 pub(super) fn sharers(dimensions: &[RowDimension]) -> u64 {
     let masks = [Operand::Bytes, Operand::Additive, Operand::BankIndex, Operand::Lengths];
-    let shares = |dimension: &&RowDimension| {
-        dimension.size <= MAX_ROWS
-            && masks.iter().all(|&mask| dimension.strides[mask as usize] == 0)
-    };
+    let shares = |dimension: &&RowDimension| dimension.size <= MAX_ROWS && dimension.shares(&masks);
     dimensions.first().filter(shares).map_or(1, |dimension| dimension.size)
 }
 
