@@ -1,15 +1,12 @@
 //! Every synchronisation of every kernel is needed, and its absence would be noticed.
 
-use cuda_emulator::{Emulator, SiteRecorder, SyncSite};
 use fused_attention::{Device, Element, attention_tile_names};
 use half::{bf16, f16};
 use support::{
     attention_case::{AttentionCase, SolvedAttention},
     softmax_case::ByteMask,
+    synchronisation::{SEEDS, assert_enough, assert_needed, sites},
 };
-
-/// Schedules that are tried until one shows it.
-const SEEDS: u64 = 20;
 
 /// Problems on each tile: of several blocks of keys, without and with all features, and one of which
 /// nobody sees anything.
@@ -34,27 +31,14 @@ fn problems<T: Element>() -> Vec<Vec<SolvedAttention<T>>> {
     problems
 }
 
-/// The synchronisations that the problem's kernel comes to.
-fn sites<T: Element>(problem: &SolvedAttention<T>) -> Vec<SyncSite> {
-    let recorder = SiteRecorder::default();
-    let emulator = Emulator::default().recording(&recorder);
-    problem.assert_right(&Device::emulator_with(emulator));
-    recorder.sites()
-}
-
 fn every_site_is_needed<T: Element>() {
     for problems in problems::<T>() {
-        let sites = sites(&problems[0]);
+        let sites = sites(|device| problems[0].check(device));
         let tile = problems[0].case.tile;
         assert!(!sites.is_empty(), "{tile:?}");
-        for site in sites {
-            let noticed = (0..SEEDS).any(|seed| {
-                let emulator = Emulator::adversarial(seed).omitting(site);
-                let device = Device::emulator_with(emulator);
-                problems.iter().any(|problem| problem.check(&device).is_err())
-            });
-            assert!(noticed, "{tile:?}: nobody misses {site}");
-        }
+        assert_needed(format!("{tile:?}"), sites, |device| {
+            problems.iter().try_for_each(|problem| problem.check(device))
+        });
     }
 }
 
@@ -72,8 +56,7 @@ fn every_site_is_needed_f32() {
 #[test]
 fn nothing_is_found_with_all_of_them() {
     for problem in problems::<bf16>().iter().flatten() {
-        for seed in 0..SEEDS / 4 {
-            problem.assert_right(&Device::emulator_with(Emulator::adversarial(seed)));
-        }
+        let what = format!("{:?}", problem.case);
+        assert_enough(what, SEEDS / 4, |device| problem.check(device));
     }
 }

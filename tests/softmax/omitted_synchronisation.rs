@@ -1,6 +1,5 @@
 //! Every synchronisation of every kernel is needed, and its absence would be noticed.
 
-use cuda_emulator::{Emulator, SiteRecorder, SyncSite};
 use fused_attention::Device;
 use kernels::{
     softmax::entries::FORWARD_VARIANTS,
@@ -9,10 +8,8 @@ use kernels::{
 use support::{
     placement::Placement,
     softmax_case::{SoftmaxCase, SolvedCase},
+    synchronisation::{SEEDS, assert_enough, assert_needed, sites},
 };
-
-/// Schedules that are tried until one shows it.
-const SEEDS: u64 = 20;
 
 /// A problem that several warps of a block, and two blocks of a cluster, share.
 fn problem(tile: &SoftmaxTile) -> SolvedCase<f32> {
@@ -30,14 +27,6 @@ fn problem(tile: &SoftmaxTile) -> SolvedCase<f32> {
     SoftmaxCase { x, ..SoftmaxCase::new(&[2, columns]) }.solve::<f32>().with_tile(tile.name)
 }
 
-/// The synchronisations that the problem's kernel comes to.
-fn sites(problem: &SolvedCase<f32>) -> Vec<SyncSite> {
-    let recorder = SiteRecorder::default();
-    let emulator = Emulator::default().recording(&recorder);
-    problem.assert_right(&Device::emulator_with(emulator));
-    recorder.sites()
-}
-
 #[test]
 fn every_site_is_needed() {
     for variant in FORWARD_VARIANTS {
@@ -47,7 +36,8 @@ fn every_site_is_needed() {
             continue;
         }
         let problem = problem(&tile);
-        let sites = if tile.sharing == Sharing::Warp { Vec::new() } else { sites(&problem) };
+        let check = |device: &Device| problem.check(device);
+        let sites = if tile.sharing == Sharing::Warp { Vec::new() } else { sites(check) };
         let expected = match (tile.sharing, tile.residence) {
             // Lanes of a warp exchange by shuffles, which synchronise themselves.
             (Sharing::Warp, _) => 0,
@@ -57,13 +47,7 @@ fn every_site_is_needed() {
             (Sharing::Cluster, _) => 5,
         };
         assert_eq!(sites.len(), expected, "{}: {sites:#?}", tile.name);
-        for site in sites {
-            let noticed = (0..SEEDS).any(|seed| {
-                let emulator = Emulator::adversarial(seed).omitting(site);
-                problem.check(&Device::emulator_with(emulator)).is_err()
-            });
-            assert!(noticed, "{}: nobody misses {site}", tile.name);
-        }
+        assert_needed(tile.name, sites, check);
     }
 }
 
@@ -76,10 +60,6 @@ fn nothing_is_found_with_all_of_them() {
             continue;
         }
         let problem = problem(&tile);
-        for seed in 0..SEEDS {
-            if let Err(error) = problem.check(&Device::emulator_with(Emulator::adversarial(seed))) {
-                panic!("{}, seed {seed}: {error}", tile.name);
-            }
-        }
+        assert_enough(tile.name, SEEDS, |device| problem.check(device));
     }
 }

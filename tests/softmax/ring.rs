@@ -2,7 +2,7 @@
 //! clusters and fewer, longer than what is kept of them, and of which much or all is hidden.
 
 use super::by_hand::{self, compare};
-use cuda_emulator::{AsyncTiming, Emulator, Schedule, SiteRecorder};
+use cuda_emulator::{AsyncTiming, Emulator, Schedule};
 use fused_attention::{
     Causal, Device, LaunchConfig, Launcher, Mask, RowLengths, ScaledMaskedSoftmax, SoftmaxInputs,
     Tensor,
@@ -12,7 +12,11 @@ use kernels::softmax::{
     problem::{SoftmaxForward, flags},
     ring::SLOTS,
 };
-use support::{gpus, random::Random};
+use support::{
+    gpus,
+    random::Random,
+    synchronisation::{SEEDS, assert_enough, assert_needed, sites},
+};
 
 const ROWS: usize = 7;
 const BLOCKS: u32 = 2;
@@ -186,24 +190,13 @@ fn rows_with_element_masks() {
 
 #[test]
 fn every_synchronisation_is_needed() {
-    const SEEDS: u64 = 20;
     let columns = 5 * stretch() + 12;
     let lengths = Some(std::array::from_fn(|i| ((i + 1) * columns / ROWS) as i32));
     let problem =
         Problem::new(&Device::emulator(), columns, Hidden { lengths, bytes: true, ..NOTHING });
-    let recorder = SiteRecorder::default();
-    let emulator = Emulator::default().recording(&recorder);
-    problem.check(&Device::emulator_with(emulator), 2, 2).unwrap();
-    let sites = recorder.sites();
+    let check = |device: &Device| problem.check(device, 2, 2);
+    let sites = sites(check);
     assert_eq!(sites.len(), 13, "{sites:#?}");
-    for site in sites {
-        let noticed = (0..SEEDS).any(|seed| {
-            let emulator = Emulator::adversarial(seed).omitting(site);
-            problem.check(&Device::emulator_with(emulator), 2, 2).is_err()
-        });
-        assert!(noticed, "nobody misses {site}");
-    }
-    for seed in 0..SEEDS {
-        problem.check(&Device::emulator_with(Emulator::adversarial(seed)), 2, 2).unwrap();
-    }
+    assert_needed("ring4", sites, check);
+    assert_enough("ring4", SEEDS, check);
 }

@@ -1,7 +1,7 @@
 //! Rows that share their masks, which the same threads take one after the other and read once.
 
 use super::by_hand::{self, compare};
-use cuda_emulator::{AsyncTiming, Emulator, Schedule, SiteRecorder};
+use cuda_emulator::{AsyncTiming, Emulator, Schedule};
 use fused_attention::{
     Causal, Device, Dtype, LaunchConfig, Launcher, Mask, Polarity, RawForward, RawMask, RawTensor,
     RowLengths, ScaledMaskedSoftmax, SoftmaxInputs, Tensor,
@@ -15,7 +15,11 @@ use kernels::{
     },
     tiles::{Residence, Sharing},
 };
-use support::{gpus, random::Random};
+use support::{
+    gpus,
+    random::Random,
+    synchronisation::{SEEDS, assert_enough, assert_needed, sites},
+};
 
 /// Groups of rows, and rows of each.
 const GROUPS: usize = 3;
@@ -211,34 +215,22 @@ fn heads_that_share_masks_take_turns() {
 
 #[test]
 fn every_synchronisation_is_needed() {
-    const SEEDS: u64 = 20;
     for variant in variants() {
         let (tile, columns) = (variant.tile, columns(variant));
         let problem = Problem::new(&Device::emulator(), columns, 3, false, columns);
-        let recorder = SiteRecorder::default();
-        let emulator = Emulator::default().recording(&recorder);
-        problem.check(&Device::emulator_with(emulator), variant, (2, 1)).unwrap();
-        let sites = match tile.sharing {
-            // Lanes of a warp exchange by shuffles, which synchronise themselves.
-            Sharing::Warp => continue,
-            _ => recorder.sites(),
-        };
+        let check = |device: &Device| problem.check(device, variant, (2, 1));
+        let sites = sites(check);
+        if tile.sharing == Sharing::Warp {
+            // Its lanes exchange by shuffles, which synchronise themselves.
+            continue;
+        }
         let expected = match (tile.sharing, tile.residence) {
             (_, Residence::Registers) => 1,
             (Sharing::Block, _) => 7,
             _ => 11,
         };
         assert_eq!(sites.len(), expected, "{}: {sites:#?}", tile.name);
-        for site in sites {
-            let noticed = (0..SEEDS).any(|seed| {
-                let emulator = Emulator::adversarial(seed).omitting(site);
-                problem.check(&Device::emulator_with(emulator), variant, (2, 1)).is_err()
-            });
-            assert!(noticed, "{}: nobody misses {site}", tile.name);
-        }
-        for seed in 0..SEEDS {
-            let emulator = Device::emulator_with(Emulator::adversarial(seed));
-            problem.check(&emulator, variant, (2, 1)).unwrap();
-        }
+        assert_needed(tile.name, sites, check);
+        assert_enough(tile.name, SEEDS, check);
     }
 }

@@ -6,6 +6,7 @@ pub mod placement;
 pub mod random;
 pub mod random_problems;
 pub mod softmax_case;
+pub mod synchronisation;
 
 use fused_attention::{Device, DeviceKind};
 use std::{
