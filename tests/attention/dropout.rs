@@ -2,7 +2,12 @@
 
 use fused_attention::{Attention, AttentionInputs};
 use half::{bf16, f16};
-use support::{attention_case::AttentionCase, on_every_backend, random::Random};
+use support::{
+    attention_case::AttentionCase,
+    on_every_backend,
+    random::Random,
+    softmax_case::{AdditiveMask, Bank, Values},
+};
 
 #[test]
 fn compared_with_the_reference() {
@@ -75,4 +80,22 @@ fn the_share_that_is_kept() {
             assert!((share - (1.0 - probability)).abs() < 0.01, "{share}, p = {probability}");
         }
     });
+}
+
+/// What is kept lies far below the row's maximum: scores must be as accurate as their own rounding.
+#[test]
+fn small_probabilities_are_kept() {
+    let case = AttentionCase {
+        kv_heads: 2,
+        values: Values::Scaled(2.186260677088292),
+        scale: Some(0.20093790565026032),
+        key_offsets: Some(vec![0, 11]),
+        bias: Some(AdditiveMask::new(&[11])),
+        bank: Some(Bank { size: 3, index: None, on_device: false }),
+        slopes: Some(vec![8]),
+        dropout: Some((0.7728739617399863, 7232174010446669452, 415176544)),
+        seed: 5926488088793211636,
+        ..AttentionCase::new((1, 8, 36, 99, 64))
+    };
+    on_every_backend(|device| case.solve::<f32>().assert_right(device));
 }

@@ -307,6 +307,8 @@ impl<
     ) {
         let (q, k) = (Self::queries(thread), shared::dynamic() + Self::K + offset);
         let lane = thread % 32;
+        // Small parts have a sum of their own: in the large one, each would be rounded as the sum is.
+        let mut small = [[[0.0; 4]; KEYS]; M];
         unroll!(depth in DEPTH, up to 32 => {
             let mut left = [[0; 4]; M];
             unroll!(m in M, up to 2 => {
@@ -317,13 +319,25 @@ impl<
                 };
             });
             let k = k + Self::DEEP_KEYS.keys(lane, 2 * depth as u32);
-            Self::multiply_depth::<E>(scores, &left, k);
+            if E::SPLITS {
+                Self::multiply_depth::<E, true>(&mut small, &left, k);
+            }
+            Self::multiply_depth::<E, false>(scores, &left, k);
         });
+        if E::SPLITS {
+            unroll!(m in M, up to 2 => {
+                unroll!(n in KEYS, up to 16 => {
+                    unroll!(i in 4 => {
+                        scores[m][n][i] += small[m][n][i];
+                    });
+                });
+            });
+        }
     }
 
-    /// One step along the head dimension.
+    /// One step along the head dimension, of products' small parts or of the rest.
     #[inline(always)]
-    unsafe fn multiply_depth<E: Operand>(
+    unsafe fn multiply_depth<E: Operand, const SMALL: bool>(
         scores: &mut [[Fragment; KEYS]; M],
         left: &[[u32; 4]; M],
         k: u32,
@@ -333,8 +347,9 @@ impl<
             let right = matrix::load_4(k + row);
             unroll!(m in M, up to 2 => {
                 let (a, b) = (2 * n, 2 * n + 1);
-                scores[m][a] = E::multiply(left[m], [right[0], right[1]], scores[m][a]);
-                scores[m][b] = E::multiply(left[m], [right[2], right[3]], scores[m][b]);
+                let (first, second) = ([right[0], right[1]], [right[2], right[3]]);
+                scores[m][a] = E::multiply_part::<SMALL>(left[m], first, scores[m][a]);
+                scores[m][b] = E::multiply_part::<SMALL>(left[m], second, scores[m][b]);
             });
         });
     }

@@ -18,6 +18,19 @@ pub trait Operand: Element<Accumulator = f32> {
     /// Convergent: the whole warp.
     unsafe fn multiply(a: [u32; 4], b: [u32; 2], c: Fragment) -> Fragment;
 
+    /// Is a product made of parts, small and large?
+    const SPLITS: bool = false;
+
+    /// The same of a product's small parts, or of its large one: all there is, where it has none.
+    ///
+    /// # Safety
+    /// As for [`Operand::multiply`].
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn multiply_part<const SMALL: bool>(a: [u32; 4], b: [u32; 2], c: Fragment) -> Fragment {
+        Self::multiply(a, b, c)
+    }
+
     /// The same for the second product: values may come out unchanged, where a row sees one key.
     ///
     /// # Safety
@@ -119,17 +132,25 @@ fn split(x: u32) -> (u32, u32) {
 /// product has a fourth, of what the two parts of a value lack.
 impl Operand for f32 {
     const FRAGMENTS: usize = 1;
+    const SPLITS: bool = true;
 
     #[inline(always)]
     #[track_caller]
     unsafe fn multiply(a: [u32; 4], b: [u32; 2], c: Fragment) -> Fragment {
-        let ((a0, a4), (a1, a5), (a2, a6), (a3, a7)) =
-            (split(a[0]), split(a[1]), split(a[2]), split(a[3]));
-        let ((b0, b2), (b1, b3)) = (split(b[0]), split(b[1]));
-        let (large, small) = ([a0, a1, a2, a3], [a4, a5, a6, a7]);
-        let c = mma::m16n8k8_tf32(small, [b0, b1], c);
-        let c = mma::m16n8k8_tf32(large, [b2, b3], c);
-        mma::m16n8k8_tf32(large, [b0, b1], c)
+        Self::multiply_part::<false>(a, b, Self::multiply_part::<true>(a, b, c))
+    }
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn multiply_part<const SMALL: bool>(a: [u32; 4], b: [u32; 2], c: Fragment) -> Fragment {
+        let (a, b) = (a.map(split), b.map(split));
+        let large = a.map(|(large, _)| large);
+        let of_b = b.map(|(large, _)| large);
+        if SMALL {
+            let c = mma::m16n8k8_tf32(a.map(|(_, small)| small), of_b, c);
+            mma::m16n8k8_tf32(large, b.map(|(_, small)| small), c)
+        } else {
+            mma::m16n8k8_tf32(large, of_b, c)
+        }
     }
     #[inline(always)]
     #[track_caller]
