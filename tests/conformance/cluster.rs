@@ -14,14 +14,15 @@ fn ranks_count_from_zero_in_each_cluster() {
     conformance_from((9, 0), |device| {
         for blocks in [1, 2, 4, 8] {
             let count = CLUSTERS * blocks * THREADS;
-            let to = Buffer::<[u32; 2]>::empty(device, count);
+            let to = Buffer::<[u32; 4]>::empty(device, count);
             let grid = (CLUSTERS * blocks) as u32;
             let config = LaunchConfig::new(grid, THREADS as u32).cluster(blocks as u32);
             // SAFETY: an element for each thread.
             unsafe { launch(device, &cluster_ranks, config, (to.pointer_mut(),)) };
             for (i, found) in to.to_vec().into_iter().enumerate() {
-                let rank = i / THREADS % blocks;
-                assert_eq!(found, [rank as u32, blocks as u32], "thread {i} of {count}");
+                let (cluster, rank) = (i / THREADS / blocks, i / THREADS % blocks);
+                let expected = [rank, blocks, cluster, CLUSTERS].map(|number| number as u32);
+                assert_eq!(found, expected, "thread {i} of {count}");
             }
         }
     });

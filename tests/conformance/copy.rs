@@ -54,6 +54,19 @@ fn a_barrier_shares_copies_with_the_block() {
 }
 
 #[test]
+fn what_is_prefetched_in_bulk_stays_as_it_is() {
+    conformance_from((9, 0), |device| {
+        let values: Vec<[u32; 4]> = Random(23).values(THREADS);
+        let (from, to) = (Buffer::new(device, &values), Buffer::empty(device, THREADS));
+        let args = (from.pointer(), to.pointer_mut());
+        // SAFETY: an element for each thread.
+        unsafe { launch(device, &copy::bulk_prefetch, LaunchConfig::new(1, THREADS as u32), args) };
+        assert_eq!(to.to_vec(), values);
+        assert_eq!(from.to_vec(), values);
+    });
+}
+
+#[test]
 fn bulk_copies_report_to_their_barrier() {
     conformance_from((9, 0), |device| {
         let values: Vec<[u32; 4]> = Random(21).values(THREADS);

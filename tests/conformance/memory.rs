@@ -80,3 +80,17 @@ fn conditions_hold_for_each_thread() {
     check_some(&conditional_u64x2);
     check_some(&conditional_f64x2);
 }
+
+#[test]
+fn what_is_fetched_stays_as_it_is() {
+    conformance(|device| {
+        const THREADS: usize = 64;
+        let values: Vec<u32> = Random(31).values(THREADS);
+        let (from, to) = (Buffer::new(device, &values), Buffer::empty(device, THREADS));
+        let args = (from.pointer(), to.pointer_mut());
+        // SAFETY: an element for each thread.
+        unsafe { launch(device, &fetch, LaunchConfig::new(1, THREADS as u32), args) };
+        assert_eq!(to.to_vec(), values);
+        assert_eq!(from.to_vec(), values);
+    });
+}

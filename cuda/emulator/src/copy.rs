@@ -10,7 +10,8 @@ use crate::{
 use std::{mem, panic::Location};
 
 pub use crate::tma::{
-    Matrix, TensorMap, bulk_commit, bulk_load, bulk_wait, store_async, tma_load, tma_store,
+    Matrix, TensorMap, bulk_commit, bulk_load, bulk_prefetch, bulk_wait, store_async, tma_load,
+    tma_store,
 };
 
 pub(crate) struct AsyncCopy {

@@ -187,6 +187,22 @@ pub fn store_async<T: Copy>(to: u32, value: T, mbarrier: u32) {
     issue_load(to, Source::Value(bytes, size), mbarrier, Location::caller());
 }
 
+fn check_source(from: *const u8, bytes: u32, at: Site) {
+    if bytes == 0 || !bytes.is_multiple_of(16) {
+        fault!(at, Instruction, "cp.async.bulk: {bytes} bytes, where multiples of 16 are allowed");
+    }
+    if !(from as usize).is_multiple_of(16) {
+        fault!(at, Misaligned, "cp.async.bulk: the source {from:p} isn't aligned to 16 bytes");
+    }
+    global::check_range(from, bytes as usize, at);
+}
+
+/// `cp.async.bulk.prefetch.L2.global`, which only has to be legal.
+#[track_caller]
+pub fn bulk_prefetch(from: *const u8, bytes: u32) {
+    check_source(from, bytes, Location::caller());
+}
+
 /// `cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes`
 ///
 /// # Safety
@@ -194,13 +210,10 @@ pub fn store_async<T: Copy>(to: u32, value: T, mbarrier: u32) {
 #[track_caller]
 pub unsafe fn bulk_load(to: u32, from: *const u8, bytes: u32, mbarrier: u32) {
     let at = Location::caller();
-    if bytes == 0 || !bytes.is_multiple_of(16) {
-        fault!(at, Instruction, "cp.async.bulk: {bytes} bytes, where multiples of 16 are allowed");
+    if !to.is_multiple_of(16) {
+        fault!(at, Misaligned, "cp.async.bulk: the target {to:#x} isn't aligned to 16 bytes");
     }
-    if !(from as usize).is_multiple_of(16) || !to.is_multiple_of(16) {
-        fault!(at, Misaligned, "cp.async.bulk: from {from:p} to {to:#x}, not aligned to 16 bytes");
-    }
-    global::check_range(from, bytes as usize, at);
+    check_source(from, bytes, at);
     issue_load(to, Source::Range { from, bytes }, mbarrier, at);
 }
 

@@ -16,9 +16,7 @@ pub unsafe fn prefetch(from: *const u8, bytes: u32) {
             "cp.async.bulk.prefetch.L2.global [{}], {};",
             in(reg64) from, in(reg32) bytes, options(nostack),
         ),
-        emulator: {
-            let _ = (from, bytes);
-        },
+        emulator: cuda_emulator::copy::bulk_prefetch(from, bytes),
     }
 }
 

@@ -2,12 +2,14 @@
 
 use cuda_std::{Value, cluster, fence, global, kernel, mbarrier, shared, thread, warp::Word};
 
-/// Block rank and block count of the cluster.
+/// The block's rank in its cluster, the cluster's blocks, its index in the grid, the grid's clusters.
 #[kernel(launch_bounds(32, 1), arch = "sm_90")]
-pub unsafe fn cluster_ranks(to: *mut [u32; 2]) {
+pub unsafe fn cluster_ranks(to: *mut [u32; 4]) {
     let i = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
+    let block = [cluster::block_rank(), cluster::block_count()];
+    let cluster = [cluster::cluster_idx_x(), cluster::cluster_count_x()];
     // SAFETY: an element of the thread's own.
-    unsafe { global::store(to.add(i as usize), [cluster::block_rank(), cluster::block_count()]) }
+    unsafe { global::store(to.add(i as usize), [block[0], block[1], cluster[0], cluster[1]]) }
 }
 
 macro_rules! exchanges {

@@ -52,6 +52,19 @@ pub unsafe fn cp_async_tile(from: *const [u32; 4], to: *mut [u32; 4]) {
     }
 }
 
+/// The block's values, which its first thread asks for in one piece.
+#[kernel(launch_bounds(64, 1), arch = "sm_90")]
+pub unsafe fn bulk_prefetch(from: *const [u32; 4], to: *mut [u32; 4]) {
+    let (i, threads) = (thread::thread_idx_x(), thread::block_dim_x());
+    // SAFETY: an element for each thread, to be read, and one of the thread's own.
+    unsafe {
+        if i == 0 {
+            bulk_copy::prefetch(from.cast(), 16 * threads);
+        }
+        global::store(to.add(i as usize), global::load(from.add(i as usize)));
+    }
+}
+
 /// The block's values, copied in bulk by its first thread in pieces of `bytes` bytes: the mirror image.
 #[kernel(launch_bounds(64, 1), arch = "sm_90")]
 pub unsafe fn bulk_copy_tile(from: *const [u32; 4], to: *mut [u32; 4], bytes: u32) {

@@ -69,3 +69,14 @@ unsafe fn pass_on_some<T: Value>(from: *const T, otherwise: *const T, to: *mut T
         global::store(to.add(2 * i + 1), global::load_if(chosen, from, other));
     }
 }
+
+/// Each thread's value, which it asks for before it loads it.
+#[kernel(launch_bounds(64, 1))]
+pub unsafe fn fetch(from: *const u32, to: *mut u32) {
+    let i = thread::thread_idx_x() as usize;
+    // SAFETY: elements of the thread's own.
+    unsafe {
+        global::fetch(from.add(i).cast());
+        global::store(to.add(i), global::load(from.add(i)));
+    }
+}
