@@ -94,40 +94,130 @@ fn lanes_put_their_parts_into_matrices() {
 
 type Product = Kernel<(*const [u32; 4], *const [u32; 2], *const [f32; 4], *mut [f32; 4])>;
 
+/// The operands of a product, of which elements are numbers, and how they are put into words.
+struct Operands<'a> {
+    /// Elements in a word.
+    halves: usize,
+    narrow: fn(f32) -> u32,
+    /// Row, k.
+    a: &'a dyn Fn(usize, usize) -> f32,
+    /// k, column.
+    b: &'a dyn Fn(usize, usize) -> f32,
+    /// Row, column.
+    c: &'a dyn Fn(usize, usize) -> f32,
+}
+
+/// What the lanes have of a 16 x 8 matrix of sums.
+fn of_sums(sum: &dyn Fn(usize, usize) -> f32) -> Vec<[f32; 4]> {
+    let lane = |lane: usize| [0, 1, 2, 3].map(|i| sum(lane / 4 + i / 2 * 8, lane % 4 * 2 + i % 2));
+    (0..32).map(lane).collect()
+}
+
+impl Operands<'_> {
+    fn depth(&self) -> usize {
+        8 * self.halves
+    }
+
+    fn word(&self, element: &dyn Fn(usize) -> f32) -> u32 {
+        (0..self.halves).fold(0, |word, half| word | (self.narrow)(element(half)) << (16 * half))
+    }
+
+    /// Multiplies on every backend, and has `check` look at what each lane gets.
+    fn multiply(&self, kernel: &'static Product, check: impl Fn(&[[f32; 4]])) {
+        let (halves, depth) = (self.halves, self.depth());
+        // g, t of the lane and where its halves begin.
+        let lanes = || (0..32usize).map(|lane| (lane / 4, lane % 4 * halves));
+        let of_a = |(g, t): (usize, usize)| {
+            [0, 1, 2, 3].map(|i| self.word(&|h| (self.a)(g + i % 2 * 8, t + h + i / 2 * depth / 2)))
+        };
+        let of_b = |(g, t): (usize, usize)| {
+            [0, 1].map(|i| self.word(&|h| (self.b)(t + h + i * depth / 2, g)))
+        };
+        conformance_from((8, 0), |device| {
+            let a = Buffer::new(device, &lanes().map(of_a).collect::<Vec<_>>());
+            let b = Buffer::new(device, &lanes().map(of_b).collect::<Vec<_>>());
+            let c = Buffer::new(device, &of_sums(self.c));
+            let d = Buffer::<[f32; 4]>::empty(device, 32);
+            let args = (a.pointer(), b.pointer(), c.pointer(), d.pointer_mut());
+            // SAFETY: as many values as lanes.
+            unsafe { launch(device, kernel, one_warp(), args) };
+            check(&d.to_vec());
+        });
+    }
+}
+
 /// Checks a product of whole numbers, which are exact in every type, and whose sums are in f32.
 /// `halves` elements are in a word, as `narrow` gives them.
 fn check_product(kernel: &'static Product, halves: usize, narrow: fn(f32) -> u32) {
-    let depth = 8 * halves;
     let a = |row: usize, k: usize| (row * 7 + k * 5) as f32 % 17. - 8.;
     let b = |k: usize, column: usize| (k * 3 + column * 11) as f32 % 13. - 6.;
     let c = |row: usize, column: usize| (row * 8 + column) as f32 * 1024.;
-    let word = |element: &dyn Fn(usize) -> f32| {
-        (0..halves).fold(0, |word, half| word | narrow(element(half)) << (16 * half))
-    };
-    // g, t of the lane and where its halves begin.
-    let lanes = || (0..32usize).map(|lane| (lane / 4, lane % 4 * halves));
-    let of_a = |(g, t): (usize, usize)| {
-        [0, 1, 2, 3].map(|i| word(&|h| a(g + i % 2 * 8, t + h + i / 2 * depth / 2)))
-    };
-    let of_b = |(g, t): (usize, usize)| [0, 1].map(|i| word(&|h| b(t + h + i * depth / 2, g)));
-    let of_sums = |sum: &dyn Fn(usize, usize) -> f32| -> Vec<[f32; 4]> {
-        let lane =
-            |lane: usize| [0, 1, 2, 3].map(|i| sum(lane / 4 + i / 2 * 8, lane % 4 * 2 + i % 2));
-        (0..32).map(lane).collect()
-    };
     let expected = of_sums(&|row, column| {
-        c(row, column) + (0..depth).map(|k| a(row, k) * b(k, column)).sum::<f32>()
+        c(row, column) + (0..8 * halves).map(|k| a(row, k) * b(k, column)).sum::<f32>()
     });
-    conformance_from((8, 0), |device| {
-        let a = Buffer::new(device, &lanes().map(of_a).collect::<Vec<_>>());
-        let b = Buffer::new(device, &lanes().map(of_b).collect::<Vec<_>>());
-        let c = Buffer::new(device, &of_sums(&c));
-        let d = Buffer::<[f32; 4]>::empty(device, 32);
-        let args = (a.pointer(), b.pointer(), c.pointer(), d.pointer_mut());
-        // SAFETY: as many values as lanes.
-        unsafe { launch(device, kernel, one_warp(), args) };
-        assert_same_bits(&d.to_vec(), &expected, kernel.name());
-    });
+    Operands { halves, narrow, a: &a, b: &b, c: &c }
+        .multiply(kernel, |found| assert_same_bits(found, &expected, kernel.name()));
+}
+
+/// Checks a product of numbers of all sizes against the exact sum.
+///
+/// The bound is that of adders which take at least 4 products at a time, align them and the sum so
+/// far to the largest, cut what lies beyond the 23 bits of an f32's fraction off each, and truncate
+/// their sum to an f32. Each of 5 terms so loses up to 2^-23 of the largest, and the truncation up
+/// to 2^-23 of the sum, all of which are at most the sum of sizes.
+fn check_inexact_product(kernel: &'static Product, halves: usize, narrow: fn(f32) -> u32) {
+    for seed in 0..20 {
+        let mut random = Random(100 + seed);
+        let mut number = |bits: i32| {
+            let size = 2f64.powi((random.unit() * 24.) as i32 - 12);
+            let fraction = (random.unit() * 2f64.powi(bits)).floor() * 0.5f64.powi(bits);
+            let sign = if random.unit() < 0.5 { -1. } else { 1. };
+            (sign * (1. + fraction) * size) as f32
+        };
+        let depth = 8 * halves;
+        // As many bits as bf16 has.
+        let a: Vec<f32> = (0..16 * depth).map(|_| number(7)).collect();
+        let b: Vec<f32> = (0..depth * 8).map(|_| number(7)).collect();
+        let c: Vec<f32> = (0..16 * 8).map(|_| number(23)).collect();
+        let operands = Operands {
+            halves,
+            narrow,
+            a: &|row, k| a[row * depth + k],
+            b: &|k, column| b[k * 8 + column],
+            c: &|row, column| c[row * 8 + column],
+        };
+        // The sum, and the sum of sizes; f64 has room for all the bits.
+        let exact = |row: usize, column: usize| {
+            let products = (0..depth).map(|k| a[row * depth + k] as f64 * b[k * 8 + column] as f64);
+            products.fold((c[row * 8 + column] as f64, c[row * 8 + column].abs() as f64), |s, p| {
+                (s.0 + p, s.1 + p.abs())
+            })
+        };
+        let additions = depth as f64 / 4.;
+        operands.multiply(kernel, |found| {
+            for (i, found) in found.as_flattened().iter().enumerate() {
+                let (lane, i) = (i / 4, i % 4);
+                let (row, column) = (lane / 4 + i / 2 * 8, lane % 4 * 2 + i % 2);
+                let (sum, sizes) = exact(row, column);
+                let bound = additions * 6. * 0.5f64.powi(23) * sizes;
+                assert!(
+                    (*found as f64 - sum).abs() <= bound,
+                    "{}, row {row}, column {column}: {found}, not {sum} +- {bound}",
+                    kernel.name()
+                );
+            }
+        });
+    }
+}
+
+/// Terms of which each is cut off wholly, though together they are more than the sum's last bit:
+/// 2^-26 of the largest, for which no tensor core has a place.
+fn check_lost_terms(kernel: &'static Product, halves: usize, narrow: fn(f32) -> u32) {
+    let sign = |row: usize| if row % 2 == 0 { 1f32 } else { -1. };
+    let (a, b) = (|row: usize, _| sign(row) * 2f32.powi(-13), |_, _| 2f32.powi(-13));
+    let c = |row: usize, _| sign(row);
+    Operands { halves, narrow, a: &a, b: &b, c: &c }
+        .multiply(kernel, |found| assert_same_bits(found, &of_sums(&c), kernel.name()));
 }
 
 #[test]
@@ -149,4 +239,18 @@ fn products_of_tf32() {
 #[test]
 fn tf32_leaves_low_bits_out() {
     check_product(&matrix::m16n8k8_tf32, 1, |x| x.to_bits() | 0x1fff);
+}
+
+#[test]
+fn sums_are_as_exact_as_tensor_cores_add() {
+    check_inexact_product(&matrix::m16n8k16_f16, 2, |x| f16::from_f32(x).to_bits() as u32);
+    check_inexact_product(&matrix::m16n8k16_bf16, 2, |x| bf16::from_f32(x).to_bits() as u32);
+    check_inexact_product(&matrix::m16n8k8_tf32, 1, f32::to_bits);
+}
+
+#[test]
+fn terms_far_below_the_largest_are_lost() {
+    check_lost_terms(&matrix::m16n8k16_f16, 2, |x| f16::from_f32(x).to_bits() as u32);
+    check_lost_terms(&matrix::m16n8k16_bf16, 2, |x| bf16::from_f32(x).to_bits() as u32);
+    check_lost_terms(&matrix::m16n8k8_tf32, 1, f32::to_bits);
 }

@@ -47,8 +47,9 @@
 //!
 //! # Limits
 //!
-//! - Speed, registers, bank conflicts and occupancy are not modelled; sums are in order, and
-//!   functions exact, so that results differ from a GPU's by rounding.
+//! - Speed, registers, bank conflicts and occupancy are not modelled; functions are exact, so that
+//!   results differ from a GPU's by rounding. Products of matrices are as inexact as on the least
+//!   exact GPU (`tensor_sums.rs`).
 //! - Each cluster runs to its end on its OS thread, so clusters that wait for each other get on only
 //!   while they happen to run at the same time; else the wait is reported as a livelock, after
 //!   [`Emulator::patience`]. Loops that poll should call [`thread::poll`].
@@ -76,6 +77,7 @@ mod shared_memory;
 mod sites;
 mod source;
 mod stacks;
+mod tensor_sums;
 mod tma;
 mod trap;
 
