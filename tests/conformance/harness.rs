@@ -1,6 +1,6 @@
 //! Buffers and launches for the tests of primitives.
 
-use cuda_ptx::PtxLibrary;
+use cuda_ptx::{Arch, PtxLibrary};
 use cuda_std::Value;
 use fused_attention::{Device, Kernel, KernelArgs, LaunchConfig, Launcher, Tensor};
 use std::{fmt::Debug, marker::PhantomData};
@@ -19,6 +19,18 @@ pub fn conformance_from(capability: (u32, u32), test: impl Fn(&Device)) {
     support::on_every_backend(|device| {
         if device.compute_capability() < capability {
             eprintln!("skipped on {device}: needs compute capability {capability:?}");
+            return;
+        }
+        test(&device.clone().with_library(&KERNELS));
+    });
+}
+
+/// Runs a test on every backend that this architecture's PTX runs on.
+pub fn conformance_on(arch: Arch, test: impl Fn(&Device)) {
+    support::on_every_backend(|device| {
+        let (major, minor) = device.compute_capability();
+        if !arch.runs_on(major, minor) {
+            eprintln!("skipped on {device}: needs {arch}");
             return;
         }
         test(&device.clone().with_library(&KERNELS));

@@ -16,3 +16,4 @@ mod memory;
 mod print;
 mod random;
 mod warp;
+mod wgmma;

@@ -8,7 +8,8 @@ use cuda_emulator::{
     mma::{self, narrow, wide},
     shared,
     thread::{block_idx, thread_idx},
-    warp, wgmma,
+    warp,
+    wgmma::{self, Factors, Left},
 };
 use cuda_std::kernel;
 
@@ -30,6 +31,7 @@ const FULL_WAIT: u32 = 2;
 const EMPTY_WAIT: u32 = 3;
 const TENSOR_WAIT: u32 = 4;
 const TENSOR_FENCE: u32 = 5;
+const COMMIT: u32 = 6;
 
 /// c = a bᵀ: a warp copies tiles, a warpgroup multiplies them. Forgets one thing.
 #[kernel(launch_bounds(160, 1))]
@@ -86,9 +88,11 @@ unsafe fn gemm(
         }
         for part in 0..4 {
             let (a, b) = (operand(from + 32 * part), operand(from + TILE_BYTES + 32 * part));
-            wgmma::mma_ss(&mut sums, a, b, true);
+            wgmma::multiply(Factors::Bf16, &mut sums, Left::Shared(a), b, true, false);
         }
-        wgmma::commit();
+        if forgets != COMMIT {
+            wgmma::commit();
+        }
         if forgets != TENSOR_WAIT {
             wgmma::wait(0, &mut sums);
         }
@@ -229,6 +233,7 @@ fn what_a_product_forgets_is_found() {
         // Phases pass unseen, or a tile is overwritten while it is read.
         (EMPTY_WAIT, &[FaultKind::Deadlock, FaultKind::DataRace]),
         (TENSOR_FENCE, &[FaultKind::Instruction]),
+        (COMMIT, &[FaultKind::Instruction]),
         (TENSOR_WAIT, &[FaultKind::Instruction, FaultKind::DataRace]),
     ];
     let checked = Emulator::default().race_check(true);

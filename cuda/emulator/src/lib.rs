@@ -66,6 +66,7 @@ mod emulator;
 mod fault;
 mod launch;
 mod machine;
+mod matrix_operand;
 mod order;
 mod panics;
 mod polling;

@@ -10,12 +10,44 @@
 use crate::{
     fault::fault,
     machine::{self, Machine, Site},
-    mma::{pair, wide},
-    order::{Actor, By, Proxy},
+    matrix_operand::DEPTH,
+    mma::{pair, pair_f16},
+    order::{Actor, Proxy},
     rendezvous::{Collective, meet},
-    tma::swizzle,
+    sites,
+    tensor_sums::{Adder, LANES},
 };
-use std::{ops::Range, panic::Location};
+use std::panic::Location;
+
+pub use crate::matrix_operand::{Operand, check_layout};
+
+/// The type of the factors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Factors {
+    /// f16.
+    F16,
+    /// bf16.
+    Bf16,
+}
+
+impl Factors {
+    /// What two of them in a word are.
+    fn widen(self) -> fn(u32) -> [f32; 2] {
+        match self {
+            Factors::F16 => pair_f16,
+            Factors::Bf16 => pair,
+        }
+    }
+}
+
+/// The left factor, as one thread gives it.
+#[derive(Debug, Clone, Copy)]
+pub enum Left {
+    /// In shared memory.
+    Shared(Operand),
+    /// The thread's registers.
+    Registers([u32; 4]),
+}
 
 /// A warp's share of its warpgroup's tensor core.
 #[derive(Default)]
@@ -43,69 +75,21 @@ struct Tile {
 }
 
 struct Op {
+    factors: Factors,
     group: usize,
     tile: usize,
-    a: Left,
+    a: WarpLeft,
     b: Operand,
     accumulate: bool,
     actor: Actor,
     at: Site,
 }
 
-enum Left {
+/// The left factor, as a warp gives it.
+enum WarpLeft {
     Shared(Operand),
     /// The registers of each lane.
     Registers(Box<[[u32; 4]; 32]>),
-}
-
-/// A matrix operand in shared memory: its descriptor, and whether its rows run along m or n rather
-/// than along k.
-#[derive(Debug, Clone, Copy)]
-pub struct Operand {
-    /// The matrix descriptor, as in PTX.
-    pub descriptor: u64,
-    /// Its rows run along m or n.
-    pub transposed: bool,
-}
-
-impl Operand {
-    /// Rows `mn` of the operand, which is 16 deep; transposed.
-    fn fetch(self, m: &mut Machine, mn: Range<usize>, actor: &Actor, at: Site) -> [Vec<f32>; 16] {
-        let field = |shift: u32| (self.descriptor >> shift & 0x3fff) as u32 * 16;
-        let (start, leading, stride) = (field(0), field(16), field(32));
-        let bits = match self.descriptor >> 62 {
-            0 => 0,
-            code => 4 - code as u32,
-        };
-        let width = 16 << bits;
-        let mut matrix = [const { Vec::new() }; 16];
-        let mut chunk = |addr: u32| -> [f32; 8] {
-            let bytes = m.smem_read(By::Queue(actor), swizzle(addr, bits), 16, 16, at);
-            std::array::from_fn(|i| wide(u16::from_le_bytes([bytes[2 * i], bytes[2 * i + 1]])))
-        };
-        if self.transposed {
-            for k in 0..16u32 {
-                for i in (mn.start as u32..mn.end as u32).step_by(8) {
-                    let (repeat, inner) = (i * 2 / width, i * 2 % width);
-                    let values =
-                        chunk(start + repeat * leading + k / 8 * stride + k % 8 * width + inner);
-                    matrix[k as usize].extend(values);
-                }
-            }
-        } else {
-            for i in mn.start as u32..mn.end as u32 {
-                for half in 0..2 {
-                    // Without a swizzle, the two halves of k are in core matrices of their own.
-                    let along = if bits == 0 { half * leading } else { half * 16 };
-                    let values = chunk(start + i / 8 * stride + i % 8 * width + along);
-                    for (k, value) in values.into_iter().enumerate() {
-                        matrix[half as usize * 8 + k].push(value);
-                    }
-                }
-            }
-        }
-        matrix
-    }
 }
 
 /// Row and column of accumulator `i` of a lane.
@@ -124,14 +108,18 @@ fn token_of(register: f32) -> Option<usize> {
     (bits & 0xfff0_0000 == TOKEN).then_some((bits & 0xf_ffff) as usize)
 }
 
-fn issue<const R: usize>(
-    at: Site,
+/// `wgmma.mma_async.sync.aligned.m64nNk16.f32`, N = 2 R: acc = a b, plus acc if `accumulate`. With a
+/// `wgmma.fence.sync.aligned` before it, if `fenced`.
+#[track_caller]
+pub fn multiply<const R: usize>(
+    factors: Factors,
     acc: &mut [f32; R],
-    a: Option<[u32; 4]>,
-    a_shared: Operand,
-    b_shared: Operand,
+    a: Left,
+    b: Operand,
     accumulate: bool,
+    fenced: bool,
 ) {
+    let at = Location::caller();
     let first = machine::with(|m| m.warpgroup(at, "wgmma"));
     let what = Collective {
         name: "wgmma.mma_async",
@@ -141,17 +129,27 @@ fn issue<const R: usize>(
         aligned: true,
         orders_memory: false,
     };
-    let operands = (acc as *mut [f32; R], a, a_shared.descriptor, b_shared.descriptor);
-    meet(what, operands, |m, peers| {
-        let (.., da, db) = *peers.of(0);
-        if (1..128).any(|t| (peers.of(t).2, peers.of(t).3) != (da, db)) {
-            fault!(at, Instruction, "wgmma: the threads disagree about the matrix descriptors");
+    if fenced {
+        machine::with(|m| order_registers(m, at));
+    }
+    meet(what, (acc as *mut [f32; R], a, b.descriptor, accumulate), |m, peers| {
+        let common = |(_, a, b, accumulate): (_, Left, u64, bool)| match a {
+            Left::Shared(a) => (a.descriptor, b, accumulate),
+            Left::Registers(_) => (0, b, accumulate),
+        };
+        let of_first = common(*peers.of(0));
+        if (1..128).any(|t| common(*peers.of(t)) != of_first) {
+            fault!(
+                at,
+                Instruction,
+                "wgmma: the threads disagree about the matrix descriptors, or whether to add"
+            );
         }
         for warp in 0..4 {
             // SAFETY: the owners of the registers sleep.
             let registers = |lane| unsafe { &mut *peers.of(warp * 32 + lane).0 };
             let core = &mut m.tensor_cores[first / 32 + warp];
-            let tile = core.take(registers, at);
+            let tile = core.take(registers, matches!(a, Left::Registers(_)), at);
             let group = core.commits[0];
             (core.tiles[tile].group, core.tiles[tile].owed) = (group, !0);
             let agent = *core.agent.get_or_insert_with(|| m.order.agent());
@@ -161,16 +159,20 @@ fn issue<const R: usize>(
                 Proxy::Async,
                 m.rank,
             );
-            core.last_steps.resize(group + 1, 0);
+            // Groups without operations end where the one before does.
+            let before = core.last_steps.last().copied().unwrap_or(0);
+            core.last_steps.resize(group + 1, before);
             core.last_steps[group] = actor.step;
-            let mut fragment = |lane| peers.of(warp * 32 + lane).1;
-            let a = match fragment(0) {
-                None => Left::Shared(a_shared),
-                Some(_) => Left::Registers(Box::new(std::array::from_fn(|lane| {
-                    fragment(lane).expect("one instruction has one form")
+            let a = match a {
+                Left::Shared(a) => WarpLeft::Shared(a),
+                Left::Registers(_) => WarpLeft::Registers(Box::new(std::array::from_fn(|lane| {
+                    match peers.of(warp * 32 + lane).1 {
+                        Left::Registers(words) => words,
+                        Left::Shared(_) => unreachable!("one instruction has one form"),
+                    }
                 }))),
             };
-            core.ops.push(Op { group, tile, a, b: b_shared, accumulate, actor, at });
+            core.ops.push(Op { factors, group, tile, a, b, accumulate, actor, at });
             if m.at_once() {
                 run(m, first / 32 + warp, group);
             }
@@ -183,17 +185,18 @@ impl TensorCore {
     fn take<'a, const R: usize>(
         &mut self,
         mut registers: impl FnMut(usize) -> &'a mut [f32; R],
+        reads_registers: bool,
         at: Site,
     ) -> usize {
-        if self.fenced != !0 {
+        let n = R * 2;
+        let held = token_of(registers(0)[0]);
+        if self.fenced != !0 && (held.is_none() || reads_registers) {
             fault!(
                 at,
                 Instruction,
                 "wgmma.mma_async without a wgmma.fence since the registers were last accessed"
             );
         }
-        let n = R * 2;
-        let held = token_of(registers(0)[0]);
         let tile = held.unwrap_or(self.tiles.len());
         if held.is_none() {
             self.tiles.push(Tile { n, values: vec![0.; 16 * n], group: 0, owed: 0 });
@@ -223,49 +226,50 @@ fn run(m: &mut Machine, warp: usize, last: usize) {
     let ops = &mut m.tensor_cores[warp].ops;
     let due = ops.iter().take_while(|op| op.group <= last).count();
     for op in ops.drain(..due).collect::<Vec<_>>() {
-        let n = m.tensor_cores[warp].tiles[op.tile].n;
-        let quarter = m.number(warp * 32) / 32 % 4;
-        let rows = quarter * 16..quarter * 16 + 16;
+        let widen = op.factors.widen();
         let left = match op.a {
-            Left::Shared(a) => a.fetch(m, rows, &op.actor, op.at),
-            Left::Registers(lanes) => {
-                let mut left = [const { Vec::new() }; 16];
-                left.iter_mut().for_each(|k| k.resize(16, 0.));
-                for (lane, words) in lanes.iter().enumerate() {
-                    for (i, word) in words.iter().enumerate() {
-                        let (row, k) = (lane / 4 + i % 2 * 8, lane % 4 * 2 + i / 2 * 8);
-                        [left[k][row], left[k + 1][row]] = pair(*word);
+            WarpLeft::Shared(a) => {
+                let first = m.number(warp * 32) / 32 % 4 * 16;
+                let mut left = [[0.; DEPTH]; 16];
+                for half in [0, 8] {
+                    let columns = a.fetch(m, first + half, widen, &op.actor, op.at);
+                    for (k, column) in columns.iter().enumerate() {
+                        for (i, element) in column.iter().enumerate() {
+                            left[half + i][k] = *element;
+                        }
                     }
                 }
                 left
             }
+            WarpLeft::Registers(lanes) => of_registers(&lanes, widen),
         };
-        let right = op.b.fetch(m, 0..n, &op.actor, op.at);
-        let values = &mut m.tensor_cores[warp].tiles[op.tile].values;
-        for (i, out) in values.chunks_exact_mut(n).enumerate() {
-            if !op.accumulate {
-                out.fill(0.);
-            }
-            for (x, line) in left.iter().zip(&right) {
-                for (sum, y) in out.iter_mut().zip(line) {
-                    *sum += x[i] * y;
-                }
+        // Out of the machine, which the operand needs.
+        let n = m.tensor_cores[warp].tiles[op.tile].n;
+        let mut values = std::mem::take(&mut m.tensor_cores[warp].tiles[op.tile].values);
+        if !op.accumulate {
+            values.fill(0.);
+        }
+        for first in (0..n).step_by(LANES) {
+            let right = op.b.fetch(m, first, widen, &op.actor, op.at);
+            for (row, line) in left.iter().zip(values.chunks_exact_mut(n)) {
+                let (sums, _) = line[first..].split_first_chunk_mut().expect("n is a multiple");
+                Adder::WGMMA.add_products(sums, row, &right);
             }
         }
+        m.tensor_cores[warp].tiles[op.tile].values = values;
     }
 }
 
-/// `wgmma.mma_async.sync.aligned.m64nNk16.f32.bf16.bf16`, N = 2 R, both operands in shared memory:
-/// acc = a b, plus acc if `accumulate`.
-#[track_caller]
-pub fn mma_ss<const R: usize>(acc: &mut [f32; R], a: Operand, b: Operand, accumulate: bool) {
-    issue(Location::caller(), acc, None, a, b, accumulate);
-}
-
-/// The same with a in registers.
-#[track_caller]
-pub fn mma_rs<const R: usize>(acc: &mut [f32; R], a: [u32; 4], b: Operand, accumulate: bool) {
-    issue(Location::caller(), acc, Some(a), b, b, accumulate);
+/// The rows that the lanes of a warp hold in registers.
+fn of_registers(lanes: &[[u32; 4]; 32], widen: fn(u32) -> [f32; 2]) -> [[f32; DEPTH]; 16] {
+    let mut left = [[0.; DEPTH]; 16];
+    for (lane, words) in lanes.iter().enumerate() {
+        for (i, word) in words.iter().enumerate() {
+            let (row, k) = (lane / 4 + i % 2 * 8, lane % 4 * 2 + i / 2 * 8);
+            left[row][k..][..2].copy_from_slice(&widen(*word));
+        }
+    }
+    left
 }
 
 /// The running thread's warp and lane.
@@ -274,22 +278,60 @@ fn warp_lane(m: &Machine, at: Site, name: &str) -> (usize, usize) {
     (m.me() / 32, m.me() % 32)
 }
 
+fn order_registers(m: &mut Machine, at: Site) {
+    let (warp, lane) = warp_lane(m, at, "wgmma.fence");
+    m.tensor_cores[warp].fenced |= 1 << lane;
+}
+
 /// `wgmma.fence.sync.aligned`
 #[track_caller]
 pub fn fence() {
-    machine::with(|m| {
-        let (warp, lane) = warp_lane(m, Location::caller(), "wgmma.fence");
-        m.tensor_cores[warp].fenced |= 1 << lane;
-    });
+    let at = Location::caller();
+    if !sites::omitted("wgmma.fence", at) {
+        machine::with(|m| order_registers(m, at));
+    }
 }
 
 /// `wgmma.commit_group.sync.aligned`
 #[track_caller]
 pub fn commit() {
+    let at = Location::caller();
+    if sites::omitted("wgmma.commit_group", at) {
+        return;
+    }
     machine::with(|m| {
-        let (warp, lane) = warp_lane(m, Location::caller(), "wgmma.commit_group");
+        let (warp, lane) = warp_lane(m, at, "wgmma.commit_group");
         m.tensor_cores[warp].commits[lane] += 1;
     });
+}
+
+/// Waits until at most `pending` groups are in flight; the last group that isn't.
+fn finish(pending: usize, at: Site) -> Option<usize> {
+    machine::linger();
+    machine::with(|m| {
+        let (warp, lane) = warp_lane(m, at, "wgmma.wait_group");
+        let core = &mut m.tensor_cores[warp];
+        core.fenced &= !(1 << lane);
+        let last = core.commits[lane].checked_sub(pending + 1)?;
+        run(m, warp, last);
+        let me = m.me();
+        let core = &mut m.tensor_cores[warp];
+        let step = core.last_steps.get(last).or(core.last_steps.last());
+        if let (Some(agent), Some(&step)) = (core.agent, step) {
+            m.order.finished(agent, step, me);
+        }
+        Some(last)
+    })
+}
+
+/// `wgmma.wait_group.sync.aligned pending`: what the operations waited for have read may be
+/// overwritten.
+#[track_caller]
+pub fn wait_for_operands(pending: usize) {
+    let at = Location::caller();
+    if !sites::omitted("wgmma.wait_group", at) {
+        finish(pending, at);
+    }
 }
 
 /// `wgmma.wait_group.sync.aligned pending`, and the registers of `acc`, whose operations must be
@@ -297,22 +339,20 @@ pub fn commit() {
 #[track_caller]
 pub fn wait<const R: usize>(pending: usize, acc: &mut [f32; R]) {
     let at = Location::caller();
-    machine::linger();
+    if sites::omitted("wgmma.wait_group", at) {
+        return;
+    }
+    let last = finish(pending, at);
     machine::with(|m| {
         let (warp, lane) = warp_lane(m, at, "wgmma.wait_group");
-        let core = &mut m.tensor_cores[warp];
-        core.fenced &= !(1 << lane);
-        let Some(last) = core.commits[lane].checked_sub(pending + 1) else { return };
-        run(m, warp, last);
-        let me = m.me();
-        let core = &mut m.tensor_cores[warp];
-        if let (Some(agent), Some(&step)) = (core.agent, core.last_steps.get(last)) {
-            m.order.finished(agent, step, me);
-        }
         let Some(tile) = token_of(acc[0]) else { return };
-        let Tile { n, values, group, owed } = &mut core.tiles[tile];
-        if *group > last {
-            return; // still in flight: the tokens stay
+        let Tile { n, values, group, owed } = &mut m.tensor_cores[warp].tiles[tile];
+        if last.is_none_or(|last| *group > last) {
+            fault!(
+                at,
+                Instruction,
+                "wgmma.wait_group {pending}: the accumulator is still in flight, in a group that is                  not waited for, or that no commit has closed"
+            );
         }
         for (i, register) in acc.iter_mut().enumerate() {
             if token_of(*register) != Some(tile) {

@@ -15,6 +15,7 @@
 //! | [`cache`] | what the L2 cache is told | sm_80 |
 //! | [`matrix`], [`mma`] | matrices in a warp's registers, and their products by tensor cores | sm_80 |
 //! | [`bulk_copy`] | copies of whole ranges into shared memory by one thread | sm_90 |
+//! | [`wgmma`] | products by warpgroups | sm_90a |
 //! | [`cluster`] | blocks that see each other's shared memory | sm_90 |
 //! | [`random`] | random numbers by counter | sm_70 |
 //! | [`println!`] | output from a kernel, for debugging | sm_70 |
@@ -100,6 +101,7 @@ pub mod random;
 pub mod shared;
 pub mod thread;
 pub mod warp;
+pub mod wgmma;
 
 pub use cuda_macros::kernel;
 pub use value::Value;

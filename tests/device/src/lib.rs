@@ -22,6 +22,7 @@ pub mod matrix;
 pub mod memory;
 pub mod random;
 pub mod warp;
+pub mod wgmma;
 
 #[cfg(target_arch = "nvptx64")]
 #[panic_handler]
