@@ -3,7 +3,7 @@
 use crate::{PtxLibrary, Result, device::DeviceKind};
 #[cfg(feature = "emulator")]
 use cuda_launch::Entry;
-use cuda_launch::{Kernel, LaunchBounds, LaunchConfig};
+use cuda_launch::{Kernel, LaunchBounds, LaunchConfig, TensorMap, TensorTiling};
 use std::{ffi::c_void, fmt};
 
 /// A stream's handle; null is the device's default stream.
@@ -110,6 +110,9 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
 
     /// How many clusters of this launch run at once. Loads the kernel's code.
     fn resident_clusters(&self, kernel: KernelRef, config: LaunchConfig) -> Result<u32>;
+
+    /// Describes a tensor and its tiles to this device.
+    fn tensor_map(&self, tiling: &TensorTiling<'_>) -> Result<TensorMap>;
 
     /// Enqueues a kernel.
     ///

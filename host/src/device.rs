@@ -5,7 +5,7 @@ use crate::{
     backend::{Backend, StreamHandle},
     stream::Stream,
 };
-use cuda_launch::{Kernel, LaunchConfig};
+use cuda_launch::{Kernel, LaunchConfig, TensorMap, TensorTiling};
 use std::{fmt, sync::Arc};
 
 /// What kind of device this is, and which one.
@@ -153,6 +153,15 @@ impl Device {
     pub fn with_library(self, library: &'static PtxLibrary) -> Self {
         self.backend.register(library);
         self
+    }
+
+    /// Describes a tensor in this device's memory and its tiles to kernels that copy them by TMA,
+    /// which GPUs can since Hopper. Nothing is read or written there.
+    ///
+    /// # Errors
+    /// [`Error::Tiling`], or that the driver has no tensor maps.
+    pub fn tensor_map(&self, tiling: &TensorTiling<'_>) -> Result<TensorMap> {
+        self.backend.tensor_map(tiling)
     }
 
     /// How many clusters of this launch the device runs at once.

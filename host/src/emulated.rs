@@ -6,7 +6,7 @@ use crate::{
     device::DeviceKind,
 };
 use cuda_emulator::{Buffer, Emulator, Placement};
-use cuda_launch::{Kernel, KernelArgs, LaunchConfig, Launcher};
+use cuda_launch::{Kernel, KernelArgs, LaunchConfig, Launcher, TensorMap, TensorTiling};
 use std::{ffi::c_void, ptr};
 
 /// A device that runs kernels on the calling thread and its helpers, to the end.
@@ -106,6 +106,10 @@ impl Backend for Emulated {
 
     fn prepare(&self, _: &str) -> Result<()> {
         Ok(())
+    }
+
+    fn tensor_map(&self, tiling: &TensorTiling<'_>) -> Result<TensorMap> {
+        cuda_emulator::copy::encode(tiling).map_err(Error::Tiling)
     }
 
     /// Few, so that they take rows in turn.

@@ -334,6 +334,10 @@ pub enum Error {
         dropped: u32,
     },
 
+    /// No tensor map describes a tensor and its tiles.
+    #[error(transparent)]
+    Tiling(cuda_launch::TilingError),
+
     /// The CUDA driver is not installed, or cannot be loaded.
     #[error("no CUDA driver: {reason}")]
     NoDriver {

@@ -64,7 +64,10 @@ pub use attention::{
     RawDropoutSeed, RawSequences, attention_tile_names,
 };
 pub use causal::Causal;
-pub use cuda_launch::{Dim3, Kernel, KernelArgs, LaunchBounds, LaunchConfig, Launcher};
+pub use cuda_launch::{
+    Dim3, Kernel, KernelArgs, LaunchBounds, LaunchConfig, Launcher, TensorDimension, TensorElement,
+    TensorMap, TensorTiling, TileSwizzle, TilingError,
+};
 pub use cuda_ptx::PtxLibrary;
 pub use device::{Device, DeviceKind};
 pub use dims::{Dims, MAX_RANK};

@@ -15,5 +15,6 @@ mod matrix;
 mod memory;
 mod print;
 mod random;
+mod tma;
 mod warp;
 mod wgmma;

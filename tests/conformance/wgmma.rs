@@ -382,3 +382,21 @@ fn products_take_turns() {
         });
     }
 }
+
+#[test]
+fn registers_go_from_one_warpgroup_to_another() {
+    let values: Vec<f32> = (0..256).map(|i| (i * 37 % 101) as f32).collect();
+    let expected: Vec<f32> = (0..256)
+        .map(|i| match i {
+            ..128 => values[i],
+            _ => (0..128).map(|j| values[(i + j) % 256]).sum(),
+        })
+        .collect();
+    conformance_on(Arch::Sm90a, |device| {
+        let (from, to) = (Buffer::new(device, &values), Buffer::empty(device, 256));
+        let args = (from.pointer(), to.pointer_mut());
+        // SAFETY: as many values as threads.
+        unsafe { launch(device, &wgmma::set_max_registers, LaunchConfig::new(1, 256), args) };
+        assert_same_bits(&to.to_vec(), &expected, "sums");
+    });
+}

@@ -2,16 +2,15 @@
 
 use super::{emulators, fault, run};
 use cuda_emulator::{
-    Buffer, Emulator, FaultKind, LaunchConfig, barrier,
-    copy::{self, Matrix, TensorMap},
-    fence, global, mbarrier,
+    Buffer, Emulator, FaultKind, LaunchConfig, barrier, copy, fence, global, mbarrier,
     mma::{self, narrow, wide},
     shared,
     thread::{block_idx, thread_idx},
     warp,
     wgmma::{self, Factors, Left},
 };
-use cuda_std::kernel;
+use cuda_std::{kernel, tma::TensorMap};
+use fused_attention::{TensorDimension, TensorElement, TensorTiling, TileSwizzle};
 
 const TILE: u32 = 64;
 const TILE_BYTES: u32 = TILE * TILE * 2;
@@ -68,8 +67,8 @@ unsafe fn gemm(
             let depth = (i * TILE) as i32;
             // SAFETY: the maps and their matrices outlive the launch.
             unsafe {
-                copy::tma_load(to, a, depth, row as i32, full(stage));
-                copy::tma_load(to + TILE_BYTES, b, depth, col as i32, full(stage));
+                copy::tma_load(to, a, &[depth, row as i32], full(stage));
+                copy::tma_load(to + TILE_BYTES, b, &[depth, col as i32], full(stage));
             }
         }
     }
@@ -126,13 +125,13 @@ unsafe fn copy_tiles(from: *const TensorMap, to: *const TensorMap, tiles: i32) {
             if lane == 0 {
                 mbarrier::arrive(bar, TILE_BYTES);
                 // SAFETY: the map and its matrix outlive the launch.
-                unsafe { copy::tma_load(base, from, col, row, bar) };
+                unsafe { copy::tma_load(base, from, &[col, row], bar) };
             }
         } else {
             while !mbarrier::test(bar, i as u32 % 2) {}
             if lane == 0 {
                 // SAFETY: as above.
-                unsafe { copy::tma_store(to, col, row, base) };
+                unsafe { copy::tma_store(to, &[col, row], base) };
                 copy::bulk_commit();
                 copy::bulk_wait(0);
             }
@@ -174,10 +173,17 @@ fn numbers(len: usize, step: usize) -> Buffer<u16> {
 
 fn map(matrix: &Buffer<u16>, rows: usize, cols: usize) -> TensorMap {
     let (cols, rows) = (cols as u64, rows as u64);
-    let base = matrix.as_ptr().cast();
-    let (box_cols, box_rows) = (TILE, TILE);
-    Matrix { base, element: 2, swizzle_bits: 3, cols, rows, pitch: 2 * cols, box_cols, box_rows }
-        .encode()
+    let dimensions = [
+        TensorDimension { size: cols, stride: 2, tile: TILE },
+        TensorDimension { size: rows, stride: 2 * cols, tile: TILE },
+    ];
+    let tiling = TensorTiling {
+        address: matrix.as_ptr() as u64,
+        element: TensorElement::Bf16,
+        dimensions: &dimensions,
+        swizzle: TileSwizzle::Bytes128,
+    };
+    copy::encode(&tiling).expect("tiles of whole rows")
 }
 
 struct Gemm {

@@ -55,10 +55,21 @@ pub(crate) fn render(module: &Module, entry: &Entry, bounds: Bounds) -> Result<S
     let _ = write!(
         text,
         "{}\n.maxntid {threads}, 1, 1\n.minnctapersm {blocks_per_sm}\n{}\n",
-        entry.signature,
+        with_aligned_maps(&entry.signature),
         with_plain_numbers(&entry.body)
     );
     Ok(text)
+}
+
+/// Aligns arguments of a tensor map's size and alignment, 128 and 16, to 64 bytes: the hardware wants
+/// that of tensor maps, and the compiler cannot give it. To other structs it does no harm.
+fn with_aligned_maps(signature: &str) -> String {
+    let line = |line: &str| {
+        let is_map = line.trim_end_matches(&['\n', ','][..]).ends_with("[128]");
+        let aligned = is_map.then(|| line.replacen(".align 16 .b8", ".align 64 .b8", 1));
+        aligned.unwrap_or_else(|| line.to_owned())
+    };
+    signature.split_inclusive('\n').map(line).collect()
 }
 
 /// Refuses what the entry's own module would lack, or the driver would refuse.

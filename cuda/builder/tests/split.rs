@@ -19,6 +19,22 @@ fn each_entry_becomes_a_module_with_its_launch_bounds() {
 }
 
 #[test]
+fn arguments_of_a_tensor_maps_size_are_aligned_for_one() {
+    let count = ".param .u32 double_param_2";
+    assert!(MODULE.contains(count));
+    let parameters = |array: &str| {
+        let module = MODULE.replacen(count, &format!(".param {array}"), 1);
+        split_entries(&module).unwrap()["double"].clone()
+    };
+    let map = parameters(".align 16 .b8 double_param_2[128]");
+    assert!(map.contains(".param .align 64 .b8 double_param_2[128]"), "{map}");
+    for other in [".align 8 .b8 double_param_2[128]", ".align 16 .b8 double_param_2[64]"] {
+        let entry = parameters(other);
+        assert!(entry.contains(other), "{entry}");
+    }
+}
+
+#[test]
 fn a_call_is_refused_and_named() {
     let callee = "_RNvNtNtCsanIojcP8aaR_4core9panicking11panic_const23panic_const_div_by_zero";
     let error = error("\tbra.uni", &format!("\tcall.uni {callee}, ();\n\tbra.uni"));

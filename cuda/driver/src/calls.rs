@@ -22,6 +22,9 @@ pub const OUT_OF_MEMORY: Status = 2;
 /// `CUDA_ERROR_UNSUPPORTED_PTX_VERSION`: the driver is older than the PTX.
 pub const UNSUPPORTED_PTX_VERSION: Status = 222;
 
+/// `CUDA_ERROR_NOT_FOUND`: the driver has no such function.
+pub const NOT_FOUND: Status = 500;
+
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
 pub const MAX_DYNAMIC_SHARED_SIZE_BYTES: c_int = 8;
 

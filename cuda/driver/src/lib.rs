@@ -25,6 +25,7 @@ compile_error!(
 pub mod calls;
 mod functions;
 mod library;
+pub mod tensor_map;
 mod trampolines;
 
 pub use library::{DriverError, load, symbol};

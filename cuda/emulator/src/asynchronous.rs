@@ -23,6 +23,8 @@ impl Machine {
 pub(crate) trait Deferred {
     fn perform(&mut self, m: &mut Machine);
     fn actor(&self) -> &Actor;
+    /// Where it was issued.
+    fn at(&self) -> Site;
 }
 
 /// A thread's asynchronous operations that aren't known to be over, by groups.
@@ -35,6 +37,13 @@ pub(crate) struct Groups<T> {
 impl<T> Default for Groups<T> {
     fn default() -> Self {
         Groups { agent: None, open: Vec::new(), groups: VecDeque::new() }
+    }
+}
+
+impl<T: Deferred> Groups<T> {
+    /// Where the first operation was issued that nothing has waited for.
+    pub fn first(&self) -> Option<Site> {
+        self.groups.iter().flatten().chain(&self.open).next().map(T::at)
     }
 }
 

@@ -9,9 +9,12 @@ use crate::{
 };
 use std::{mem, panic::Location};
 
-pub use crate::tma::{
-    Matrix, TensorMap, bulk_commit, bulk_load, bulk_prefetch, bulk_wait, store_async, tma_load,
-    tma_store,
+pub use crate::{
+    tensor_map::encode,
+    tma::{
+        bulk_commit, bulk_load, bulk_prefetch, bulk_wait, bulk_wait_read, prefetch_tensor_map,
+        store_async, tma_load, tma_load_multicast, tma_store,
+    },
 };
 
 pub(crate) struct AsyncCopy {
@@ -38,6 +41,10 @@ impl Deferred for AsyncCopy {
 
     fn actor(&self) -> &Actor {
         &self.actor
+    }
+
+    fn at(&self) -> Site {
+        self.at
     }
 }
 

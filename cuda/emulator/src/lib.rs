@@ -78,6 +78,7 @@ mod shared_memory;
 mod sites;
 mod source;
 mod stacks;
+mod tensor_map;
 mod tensor_sums;
 mod tma;
 mod trap;

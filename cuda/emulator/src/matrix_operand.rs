@@ -4,8 +4,8 @@ use crate::{
     fault::fault,
     machine::{Machine, Site},
     order::{Actor, By},
+    tensor_map::swizzle,
     tensor_sums::LANES,
-    tma::swizzle,
 };
 use std::panic::Location;
 

@@ -31,6 +31,10 @@ impl Collective {
         self.mask == other.mask && (ptr::eq(self.name, other.name) || self.name == other.name)
     }
 
+    fn is_of_warpgroup(&self) -> bool {
+        self.mask >> 32 != 0
+    }
+
     /// Can `self` not be carried out while others of its warp are at `other`?
     fn clashes(&self, other: &Collective) -> bool {
         if self.aligned || other.aligned {
@@ -137,8 +141,12 @@ fn arrive(m: &mut Machine, what: Collective, seat: *mut (), size: usize) -> Comp
         fault!(at, Divergence, "{name}: lane {lane} isn't in its own member mask {mask:#x}");
     }
     let pending = &mut m.meetings[first / 32];
+    let own_warp = 0xffff_ffff << (lane / 32 * 32);
     for other in pending.iter() {
-        if what.clashes(&other.what) {
+        // A warpgroup's first warp may be at an instruction of its own while others wait for it.
+        let of_one_scope = what.is_of_warpgroup() == other.what.is_of_warpgroup();
+        let concerned = of_one_scope || other.arrived & own_warp != 0;
+        if concerned && what.clashes(&other.what) {
             fault!(
                 at,
                 Divergence,

@@ -102,6 +102,14 @@ fn spawn(call: Call) -> Fiber {
 }
 
 fn exit(m: &mut Machine, t: usize) {
+    if let Some(at) = m.threads[t].stores.first() {
+        fault::fault!(
+            at,
+            Instruction,
+            "the thread ends, and has not waited for this copy to read shared memory, which may be \
+             gone before"
+        );
+    }
     (m.threads[t].wait, m.threads[t].at) = (Wait::Exited, None);
     let rank = m.threads[t].rank;
     m.blocks[rank].live -= 1;

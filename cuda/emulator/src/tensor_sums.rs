@@ -40,13 +40,16 @@ impl Adder {
         let mut products = [[0f64; LANES]; MOST_TERMS];
         let products = &mut products[..left.len()];
         let start = sums.map(f64::from);
-        let mut largest = start.map(f64::abs);
+        let mut largest = start.map(leading);
         // Only tells whether all terms are finite.
         let mut plain = start;
         for ((x, line), products) in left.iter().zip(right).zip(&mut *products) {
+            let x = f64::from(*x);
             for (j, product) in products.iter_mut().enumerate() {
-                *product = f64::from(*x) * f64::from(line[j]);
-                let size = product.abs();
+                let y = f64::from(line[j]);
+                *product = x * y;
+                // A product is not normalised: its exponent is the sum of its factors'.
+                let size = leading(x) * leading(y);
                 largest[j] = if size > largest[j] { size } else { largest[j] };
                 plain[j] += *product;
             }
@@ -54,16 +57,16 @@ impl Adder {
         // The largest term's exponent, biased; not so low that a power of two below has none.
         let exponent = largest.map(|size| (size.max(LEAST).to_bits() >> 52) as u32);
         let scale = exponent.map(|e| power(2 * BIAS + self.fraction_bits - e));
-        // Terms are below 2^26, and at most 17: they add up to less than 2^31.
-        let mut total = [0i32; LANES];
+        // Terms are whole numbers below 2^27.
+        let mut total = [0f64; LANES];
         for terms in [start].iter().chain(&*products) {
             for (j, total) in total.iter_mut().enumerate() {
-                *total = total.wrapping_add((terms[j] * scale[j]) as i32);
+                *total += f64::from((terms[j] * scale[j]) as i32);
             }
         }
         for (j, sum) in sums.iter_mut().enumerate() {
             *sum = match plain[j].is_finite() {
-                true => truncate(f64::from(total[j]) * power(exponent[j] - self.fraction_bits)),
+                true => truncate(total[j] * power(exponent[j] - self.fraction_bits)),
                 false => plain[j] as f32,
             };
         }
@@ -78,6 +81,11 @@ const LEAST: f64 = power(BIAS - 400);
 /// The power of two of this biased exponent.
 const fn power(exponent: u32) -> f64 {
     f64::from_bits((exponent as u64) << 52)
+}
+
+/// The power of two that a number begins with.
+fn leading(x: f64) -> f64 {
+    f64::from_bits(x.to_bits() & 0x7ff << 52)
 }
 
 /// Rounded towards zero to an f32.
@@ -145,6 +153,21 @@ mod tests {
         let cancelling = [-1., 0., 0., 0., power_of_two(-26)];
         assert_eq!(sum(Adder::MMA_TF32, 1., &cancelling), power_of_two(-26));
         assert_eq!(sum(Adder::MMA_16_BITS, 1., &cancelling), 0.);
+    }
+
+    #[test]
+    fn products_are_not_normalised() {
+        // 1.5 * 1.5 is more than 2, but aligned as a number from 1 to 2.
+        let c = power_of_two(-23);
+        let mut sums = [c; LANES];
+        Adder::MMA_16_BITS.add_products(&mut sums, &[1.5, 1.5], &[[1.5; LANES], [-1.5; LANES]]);
+        assert_eq!(sums, [c; LANES]);
+        let mut sums = [0.5 * c; LANES];
+        Adder::MMA_16_BITS.add_products(&mut sums, &[1.5, 1.5], &[[1.5; LANES], [-1.5; LANES]]);
+        assert_eq!(sums, [0.5 * c; LANES]);
+        let mut sums = [0.25 * c; LANES];
+        Adder::MMA_16_BITS.add_products(&mut sums, &[1.5, 1.5], &[[1.5; LANES], [-1.5; LANES]]);
+        assert_eq!(sums, [0.; LANES]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Bulk copies: ranges of bytes, and tiles of matrices, between global and shared memory.
+//! Bulk copies: ranges of bytes, and tiles of tensors, between global and shared memory.
 
 use crate::{
     asynchronous::{Deferred, commit_group, issue, wait_group},
@@ -8,107 +8,16 @@ use crate::{
     machine::{self, Machine, Site},
     order::{Actor, By, Meeting, Proxy},
     shared_memory::in_cluster,
+    tensor_map::{PIECE, Piece, Tile, Tiled},
 };
-use std::{mem, panic::Location, ptr::null_mut};
-
-/// How the 16-byte chunks of a tile are permuted, as in tensor maps and matrix descriptors: in
-/// rows of 16 << bits bytes, chunk numbers are xored with the number of the 128-byte line.
-pub(crate) fn swizzle(addr: u32, bits: u32) -> u32 {
-    addr ^ (addr >> 7 & ((1 << bits) - 1)) << 4
-}
-
-/// A tensor map: opaque, like CUtensorMap.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-pub struct TensorMap([u64; 16]);
-
-/// What the emulator keeps in a [`TensorMap`]: a row-major matrix in global memory, and the tile
-/// that a copy takes from it.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Matrix {
-    /// The first element: a multiple of 16.
-    pub base: *const u8,
-    /// Bytes of an element.
-    pub element: u32,
-    /// 0 for no swizzle, else 1, 2, 3 for rows of 32, 64, 128 bytes.
-    pub swizzle_bits: u32,
-    /// Elements of a row.
-    pub cols: u64,
-    /// Rows.
-    pub rows: u64,
-    /// Bytes from one row to the next: a multiple of 16.
-    pub pitch: u64,
-    /// Elements of a tile's row: a multiple of 16 bytes, and no more than a swizzled row has.
-    pub box_cols: u32,
-    /// Rows of a tile.
-    pub box_rows: u32,
-}
-
-impl Matrix {
-    /// The tensor map that kernels take.
-    ///
-    /// # Panics
-    /// The matrix or the tile isn't aligned as its fields say.
-    pub fn encode(self) -> TensorMap {
-        const { assert!(size_of::<Matrix>() <= size_of::<TensorMap>()) };
-        let width = self.box_cols * self.element;
-        assert!(
-            width.is_multiple_of(16)
-                && self.pitch.is_multiple_of(16)
-                && (self.base as usize).is_multiple_of(16)
-        );
-        assert!(self.swizzle_bits == 0 || width <= 16 << self.swizzle_bits);
-        let mut map = TensorMap([0; 16]);
-        // SAFETY: it fits, by the assertion.
-        unsafe { (&raw mut map).cast::<Matrix>().write(self) };
-        map
-    }
-
-    /// The 16-byte chunks of the box at (`col`, `row`): the address of each in the tile at `tile`,
-    /// and in global memory each byte's, null outside of the matrix.
-    fn chunks(self, tile: u32, col: i32, row: i32) -> impl Iterator<Item = (u32, [*mut u8; 16])> {
-        let width = self.box_cols * self.element;
-        let row_bytes = (self.cols * self.element as u64) as i64;
-        (0..self.box_rows * width).step_by(16).map(move |i| {
-            let y = row as i64 + (i / width) as i64;
-            let x = col as i64 * self.element as i64 + (i % width) as i64;
-            let inside = |x| (0..row_bytes).contains(&x) && (0..self.rows as i64).contains(&y);
-            let global = std::array::from_fn(|byte| match x + byte as i64 {
-                x if inside(x) => {
-                    self.base.wrapping_offset((y * self.pitch as i64 + x) as isize).cast_mut()
-                }
-                _ => null_mut(),
-            });
-            (swizzle(tile + i, self.swizzle_bits), global)
-        })
-    }
-
-    /// Reads a map made by `encode`, and checks a tile's address.
-    unsafe fn decode(map: *const TensorMap, tile: u32, at: Site) -> Matrix {
-        // SAFETY: the caller's.
-        let matrix = unsafe { map.cast::<Matrix>().read() };
-        // Rows of 128 bytes repeat their swizzle after 1024 bytes, of 64 after 512, ...
-        let align = 128 << matrix.swizzle_bits;
-        if !tile.is_multiple_of(align) {
-            fault!(
-                at,
-                Misaligned,
-                "TMA: the tile's address {tile:#x} must be a multiple of {align}"
-            );
-        }
-        let row = matrix.cols * matrix.element as u64;
-        let len = matrix.rows.saturating_sub(1) * matrix.pitch + row;
-        global::check_range(matrix.base, len as usize, at);
-        matrix
-    }
-}
+use cuda_launch::TensorMap;
+use std::{mem, panic::Location};
 
 /// What is written to shared memory.
 enum Source {
     Value([u8; 16], usize),
     Range { from: *const u8, bytes: u32 },
-    Tile { matrix: Matrix, col: i32, row: i32 },
+    Tile(Tile),
 }
 
 /// A bulk copy to shared memory in flight.
@@ -138,13 +47,18 @@ impl BulkCopy {
                 m.smem_write(By::Queue(&actor), to, size, 16, at).copy_from_slice(range);
                 bytes
             }
-            Source::Tile { matrix, col, row } => {
-                for (addr, global) in matrix.chunks(to, col, row) {
-                    // SAFETY: within the matrix, which is valid by promise to `tma_load`.
-                    let bytes = global.map(|p| if p.is_null() { 0 } else { unsafe { p.read() } });
-                    m.smem_write(By::Queue(&actor), addr, 16, 16, at).copy_from_slice(&bytes);
+            Source::Tile(tile) => {
+                for Piece { addr, global, inside } in tile.pieces(to) {
+                    let mut bytes = [0; PIECE];
+                    let (from, len) = (global.wrapping_add(inside.start), inside.len());
+                    // SAFETY: within the tensor, which is valid by promise to `tma_load`.
+                    unsafe {
+                        let to = bytes[inside].as_mut_ptr();
+                        from.cast_const().copy_to_nonoverlapping(to, len);
+                    }
+                    m.smem_write(By::Queue(&actor), addr, PIECE, PIECE, at).copy_from_slice(&bytes);
                 }
-                matrix.box_cols * matrix.element * matrix.box_rows
+                tile.bytes()
             }
         };
         let publish = |open: &mut Meeting| match releases {
@@ -159,20 +73,25 @@ impl BulkCopy {
 fn issue_load(to: u32, source: Source, mbarrier: u32, at: Site) {
     machine::with(|m| {
         let mbarrier = in_cluster(mbarrier, m.rank);
-        let (queue, me) = (m.mbarrier(mbarrier, at).queue, m.me());
-        let proxy = match source {
-            Source::Value(..) => Proxy::Generic,
-            _ => Proxy::Async,
-        };
-        let actor = m.order.issue(queue, [me].into_iter(), proxy, m.rank);
-        // The barrier's initialisation must have been made visible to the async proxy, too.
-        m.smem_read(By::Queue(&actor), mbarrier, 8, 8, at);
-        let copy = BulkCopy { to, source, mbarrier, actor, at };
-        match m.at_once() {
-            true => copy.perform(m),
-            false => m.bulk.push(copy),
-        }
+        issue_load_of(m, to, source, mbarrier, at);
     });
+}
+
+/// Of the running thread, with the barrier's address in the cluster's window.
+fn issue_load_of(m: &mut Machine, to: u32, source: Source, mbarrier: u32, at: Site) {
+    let (queue, me) = (m.mbarrier(mbarrier, at).queue, m.me());
+    let proxy = match source {
+        Source::Value(..) => Proxy::Generic,
+        Source::Range { .. } | Source::Tile(_) => Proxy::Async,
+    };
+    let actor = m.order.issue(queue, [me].into_iter(), proxy, m.rank);
+    // The barrier's initialisation must have been made visible to the async proxy, too.
+    m.smem_read(By::Queue(&actor), mbarrier, 8, 8, at);
+    let copy = BulkCopy { to, source, mbarrier, actor, at };
+    match m.at_once() {
+        true => copy.perform(m),
+        false => m.bulk.push(copy),
+    }
 }
 
 /// `st.async.shared::cluster.mbarrier::complete_tx::bytes`: stores `value`, of up to 16 bytes, and
@@ -217,24 +136,61 @@ pub unsafe fn bulk_load(to: u32, from: *const u8, bytes: u32, mbarrier: u32) {
     issue_load(to, Source::Range { from, bytes }, mbarrier, at);
 }
 
-/// `cp.async.bulk.tensor.2d.shared.global.tile.mbarrier`
+/// `cp.async.bulk.tensor.Nd.shared::cluster.global.tile.mbarrier::complete_tx::bytes`, of the tile
+/// that begins at these coordinates.
 ///
 /// # Safety
-/// `map` must be valid, and its matrix until the copy has completed.
+/// `map` must be valid, and its tensor until the copy has completed.
 #[track_caller]
-pub unsafe fn tma_load(to: u32, map: *const TensorMap, col: i32, row: i32, mbarrier: u32) {
+pub unsafe fn tma_load(to: u32, map: *const TensorMap, coordinates: &[i32], mbarrier: u32) {
     let at = Location::caller();
     // SAFETY: promised.
-    let matrix = unsafe { Matrix::decode(map, to, at) };
-    issue_load(to, Source::Tile { matrix, col, row }, mbarrier, at);
+    let tile = unsafe { Tile::of_map(map, coordinates, to, at) };
+    issue_load(to, Source::Tile(tile), mbarrier, at);
+}
+
+/// The same with `.multicast::cluster`: to the block of each bit in `blocks`, at the same place of its
+/// shared memory, and reporting to the barrier at the same place there.
+///
+/// # Safety
+/// That of [`tma_load`].
+#[track_caller]
+pub unsafe fn tma_load_multicast(
+    to: u32,
+    map: *const TensorMap,
+    coordinates: &[i32],
+    mbarrier: u32,
+    blocks: u16,
+) {
+    let at = Location::caller();
+    // SAFETY: promised.
+    let tile = unsafe { Tile::of_map(map, coordinates, to, at) };
+    machine::with(|m| {
+        let count = m.blocks.len();
+        if blocks == 0 || u32::from(blocks) >> count != 0 {
+            fault!(at, Cluster, "TMA: multicast to the blocks {blocks:#b} of a cluster of {count}");
+        }
+        for rank in (0..count).filter(|rank| blocks >> rank & 1 == 1) {
+            let (to, mbarrier) = (in_cluster(to, rank), in_cluster(mbarrier, rank));
+            issue_load_of(m, to, Source::Tile(tile), mbarrier, at);
+        }
+    });
+}
+
+/// `prefetch.tensormap`, which only has to be legal.
+///
+/// # Safety
+/// `map` must be valid.
+#[track_caller]
+pub unsafe fn prefetch_tensor_map(map: *const TensorMap) {
+    // SAFETY: promised.
+    unsafe { Tiled::of_map(map, Location::caller()) };
 }
 
 /// A TMA store in flight.
 pub(crate) struct BulkStore {
     from: u32,
-    matrix: Matrix,
-    col: i32,
-    row: i32,
+    tile: Tile,
     done: bool,
     actor: Actor,
     at: Site,
@@ -245,11 +201,13 @@ impl Deferred for BulkStore {
         if mem::replace(&mut self.done, true) {
             return;
         }
-        for (addr, global) in self.matrix.chunks(self.from, self.col, self.row) {
-            let bytes = m.smem_read(By::Queue(&self.actor), addr, 16, 16, self.at);
-            for (p, byte) in global.into_iter().zip(bytes).filter(|(p, _)| !p.is_null()) {
-                // SAFETY: within the matrix, which is valid by promise to `tma_store`.
-                unsafe { p.write(*byte) };
+        for Piece { addr, global, inside } in self.tile.pieces(self.from) {
+            let bytes = m.smem_read(By::Queue(&self.actor), addr, PIECE, PIECE, self.at);
+            let bytes = &bytes[inside.clone()];
+            // SAFETY: within the tensor, which is valid by promise to `tma_store`.
+            unsafe {
+                let to = global.wrapping_add(inside.start);
+                to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
             }
         }
     }
@@ -257,21 +215,26 @@ impl Deferred for BulkStore {
     fn actor(&self) -> &Actor {
         &self.actor
     }
+
+    fn at(&self) -> Site {
+        self.at
+    }
 }
 
-/// `cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group`
+/// `cp.async.bulk.tensor.Nd.global.shared::cta.tile.bulk_group`, of the tile that begins at these
+/// coordinates.
 ///
 /// # Safety
-/// `map` must be valid, and its matrix, for writes, until the store has been waited for.
+/// `map` must be valid, and its tensor, for writes, until the store has been waited for.
 #[track_caller]
-pub unsafe fn tma_store(map: *const TensorMap, col: i32, row: i32, from: u32) {
+pub unsafe fn tma_store(map: *const TensorMap, coordinates: &[i32], from: u32) {
     let at = Location::caller();
     // SAFETY: promised.
-    let matrix = unsafe { Matrix::decode(map, from, at) };
+    let tile = unsafe { Tile::of_map(map, coordinates, from, at) };
     issue(
         |t| &mut t.stores,
         Proxy::Async,
-        |actor| BulkStore { from, matrix, col, row, done: false, actor, at },
+        |actor| BulkStore { from, tile, done: false, actor, at },
     );
 }
 
@@ -279,6 +242,12 @@ pub unsafe fn tma_store(map: *const TensorMap, col: i32, row: i32, from: u32) {
 #[track_caller]
 pub fn bulk_commit() {
     commit_group(|t| &mut t.stores, "cp.async.bulk.commit_group", Location::caller());
+}
+
+/// `cp.async.bulk.wait_group.read`: what the groups waited for have read may be overwritten.
+#[track_caller]
+pub fn bulk_wait_read(pending: usize) {
+    wait_group(|t| &mut t.stores, pending, "cp.async.bulk.wait_group.read", Location::caller());
 }
 
 /// `cp.async.bulk.wait_group`

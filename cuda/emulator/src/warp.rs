@@ -81,10 +81,12 @@ pub fn elect(mask: u32) -> bool {
     })
 }
 
-/// `setmaxnreg`, which only has to be legal.
+/// `setmaxnreg`, which only has to be legal: executed by a whole warpgroup.
 #[track_caller]
 pub fn set_max_registers(count: u32) {
-    let what = aligned("setmaxnreg");
+    let at = Location::caller();
+    let first = machine::with(|m| m.warpgroup(at, "setmaxnreg"));
+    let what = Collective { first, mask: !0, ..aligned("setmaxnreg") };
     if !count.is_multiple_of(8) || !(24..=256).contains(&count) {
         fault!(what.at, Instruction, "setmaxnreg {count}: must be a multiple of 8 in 24..=256");
     }

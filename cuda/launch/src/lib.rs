@@ -18,10 +18,14 @@
 mod arguments;
 mod config;
 mod kernel;
+mod tensor_map;
 
 pub use arguments::KernelArgs;
 pub use config::{Dim3, LaunchConfig};
 pub use kernel::{Entry, Kernel, LaunchBounds};
+pub use tensor_map::{
+    TensorDimension, TensorElement, TensorMap, TensorTiling, TileSwizzle, TilingError,
+};
 
 /// Something that runs kernels: a CUDA stream, or the emulator.
 pub trait Launcher {

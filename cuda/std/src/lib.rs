@@ -15,13 +15,12 @@
 //! | [`cache`] | what the L2 cache is told | sm_80 |
 //! | [`matrix`], [`mma`] | matrices in a warp's registers, and their products by tensor cores | sm_80 |
 //! | [`bulk_copy`] | copies of whole ranges into shared memory by one thread | sm_90 |
+//! | [`tma`] | copies of tiles of tensors by one thread | sm_90 |
+//! | [`warpgroup`] | how many registers four warps have | sm_90a |
 //! | [`wgmma`] | products by warpgroups | sm_90a |
 //! | [`cluster`] | blocks that see each other's shared memory | sm_90 |
 //! | [`random`] | random numbers by counter | sm_70 |
 //! | [`println!`] | output from a kernel, for debugging | sm_70 |
-//!
-//! Products by warpgroups and TMA copies of tiles are not in this table: they come with the kernels
-//! that use them.
 //!
 //! # Safety
 //! A kernel promises what PTX asks. In the `# Safety` sections here:
@@ -100,7 +99,9 @@ pub mod print;
 pub mod random;
 pub mod shared;
 pub mod thread;
+pub mod tma;
 pub mod warp;
+pub mod warpgroup;
 pub mod wgmma;
 
 pub use cuda_macros::kernel;

@@ -37,6 +37,26 @@ pub unsafe fn arrive(addr: u32) {
     }
 }
 
+/// [`arrive`] at the barrier of another block of the cluster, or one's own: `addr` is an address made
+/// by [`map_shared`](crate::cluster::map_shared). From sm_90.
+///
+/// On the GPU, what the thread has stored before is not made visible to the other block: it tells that
+/// it has read what is to be overwritten there. Making it visible costs a fence of the whole GPU's
+/// memory at each arrival.
+///
+/// # Safety
+/// As for [`arrive`], and the cluster's barrier has ordered the barrier's initialisation before.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn arrive_remote(addr: u32) {
+    dual! {
+        ptx: core::arch::asm!(
+            "mbarrier.arrive.shared::cluster.b64 _, [{}];", in(reg32) addr, options(nostack),
+        ),
+        emulator: cuda_emulator::mbarrier::arrive(addr, 0),
+    }
+}
+
 /// [`arrive`] where `condition` holds, without a branch: for one thread of a warp beside
 /// convergent instructions, which a branch could separate.
 ///

@@ -15,13 +15,13 @@ use crate::{
 };
 use context::PrimaryContext;
 use cuda_driver::calls;
-use cuda_launch::LaunchConfig;
+use cuda_launch::{LaunchConfig, TensorMap, TensorTiling};
 use cust::{
     device::{Device, DeviceAttribute},
     sys::{self, CUdevice_attribute_enum as Attribute},
 };
 use kernels::Kernels;
-use status::{check, from_cust};
+use status::{check, from_cust, from_tensor_map};
 use std::{
     collections::HashMap,
     ffi::{c_int, c_void},
@@ -171,6 +171,11 @@ impl Backend for Cuda {
     fn prepare(&self, kernel: &str) -> Result<()> {
         let _current = self.context.enter()?;
         self.kernels.load(kernel).map(drop)
+    }
+
+    fn tensor_map(&self, tiling: &TensorTiling<'_>) -> Result<TensorMap> {
+        let _current = self.context.enter()?;
+        cuda_driver::tensor_map::encode(tiling).map_err(from_tensor_map)
     }
 
     fn resident_clusters(&self, kernel: KernelRef, config: LaunchConfig) -> Result<u32> {

@@ -1,7 +1,10 @@
 //! The driver's results as errors.
 
 use crate::{DriverError, Error, Result};
-use cuda_driver::calls::{self, Status};
+use cuda_driver::{
+    calls::{self, Status},
+    tensor_map::TensorMapError,
+};
 use cust::error::CudaError;
 use std::{ffi::CStr, ptr::null};
 
@@ -16,6 +19,16 @@ pub(crate) fn check(call: &'static str, status: Status) -> Result<()> {
 /// An error that cust reports, of this driver call.
 pub(crate) fn from_cust(call: &'static str) -> impl Fn(CudaError) -> Error {
     move |error| Error::Driver { call, code: driver_error(error as Status) }
+}
+
+/// An error in making a tensor map.
+pub(crate) fn from_tensor_map(error: TensorMapError) -> Error {
+    let status = match error {
+        TensorMapError::Tiling(error) => return Error::Tiling(error),
+        TensorMapError::Driver(_) => calls::NOT_FOUND,
+        TensorMapError::Refused { status } => status,
+    };
+    Error::Driver { call: "cuTensorMapEncodeTiled", code: driver_error(status) }
 }
 
 /// A result with the name the driver has for it.

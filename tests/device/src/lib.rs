@@ -21,6 +21,7 @@ pub mod math;
 pub mod matrix;
 pub mod memory;
 pub mod random;
+pub mod tma;
 pub mod warp;
 pub mod wgmma;
 

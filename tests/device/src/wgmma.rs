@@ -3,6 +3,7 @@
 use cuda_std::{
     fence, global, kernel, shared,
     thread::{self, thread_idx_x},
+    warp, warpgroup,
     wgmma::{
         self, Accumulator, Element, KMajor, Layout, Left, MnMajor, Operand, Order, Shape, Swizzle,
     },
@@ -225,5 +226,26 @@ pub unsafe fn wgmma_chain(image: *const [u32; 4], to: *mut f32, turns: u32) {
         wgmma::commit();
         wgmma::wait_for_operands::<0>();
         store(to, &growing.wait::<0>());
+    }
+}
+
+/// The second warpgroup takes registers that the first gives back, and needs them. A thread of the
+/// first passes its number on, one of the second the sum of 128 numbers from its own on, of 256.
+#[kernel(launch_bounds(256, 1), arch = "sm_90a")]
+pub unsafe fn set_max_registers(from: *const f32, to: *mut f32) {
+    let i = thread_idx_x() as usize;
+    // SAFETY: whole warpgroups; an element for each thread.
+    unsafe {
+        if warp::shuffle_idx(warp::FULL_MASK, i as u32 / 128, 0) == 0 {
+            warpgroup::decrease_registers::<40>();
+            global::store(to.add(i), global::load(from.add(i)));
+        } else {
+            warpgroup::increase_registers::<232>();
+            let load = |j, _| global::load(from.add((i + j) % 256));
+            let numbers = Accumulator::<128>::zero().map(load);
+            let mut sum = 0.;
+            numbers.for_each(|_, number| sum += number);
+            global::store(to.add(i), sum);
+        }
     }
 }
