@@ -3,7 +3,7 @@
 use cuda_ptx::{Arch, PtxLibrary};
 use cuda_std::Value;
 use fused_attention::{Device, Kernel, KernelArgs, LaunchConfig, Launcher, Tensor};
-use std::{fmt::Debug, marker::PhantomData};
+use std::{cell::OnceCell, fmt::Debug, marker::PhantomData};
 
 /// The kernels of `tests/device`, as PTX.
 pub static KERNELS: PtxLibrary =
@@ -126,5 +126,20 @@ pub fn assert_same_bits<T: Value + Debug>(found: &[T], expected: &[T], what: &st
     assert_eq!(found.len(), expected.len(), "{what}: how many values");
     for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
         assert_eq!(bytes(found), bytes(expected), "{what}, value {i}: {found:?}, not {expected:?}");
+    }
+}
+
+/// What the first backend computed, the emulator, for others to be compared with.
+#[derive(Default)]
+pub struct First<T>(OnceCell<Vec<T>>);
+
+impl<T: Value + Debug> First<T> {
+    /// Fails if this is not the first backend, is of the emulator's compute capability, and has found
+    /// other bits.
+    pub fn assert_same(&self, device: &Device, found: &[T], what: &str) {
+        let first = self.0.get_or_init(|| found.to_vec());
+        if device.compute_capability() == (9, 0) {
+            assert_same_bits(found, first, what);
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Matrices between shared memory and registers, and their products.
 
-use super::harness::{Buffer, Random, assert_same_bits, conformance_from, launch};
+use super::harness::{Buffer, First, Random, assert_same_bits, conformance_from, launch};
 use conformance_kernels::matrix;
-use fused_attention::{Kernel, LaunchConfig};
+use fused_attention::{Device, Kernel, LaunchConfig};
 use half::{bf16, f16};
 
 /// A warp, with 16 bytes of shared memory for each lane.
@@ -123,7 +123,7 @@ impl Operands<'_> {
     }
 
     /// Multiplies on every backend, and has `check` look at what each lane gets.
-    fn multiply(&self, kernel: &'static Product, check: impl Fn(&[[f32; 4]])) {
+    fn multiply(&self, kernel: &'static Product, check: impl Fn(&Device, &[[f32; 4]])) {
         let (halves, depth) = (self.halves, self.depth());
         // g, t of the lane and where its halves begin.
         let lanes = || (0..32usize).map(|lane| (lane / 4, lane % 4 * halves));
@@ -141,7 +141,7 @@ impl Operands<'_> {
             let args = (a.pointer(), b.pointer(), c.pointer(), d.pointer_mut());
             // SAFETY: as many values as lanes.
             unsafe { launch(device, kernel, one_warp(), args) };
-            check(&d.to_vec());
+            check(device, &d.to_vec());
         });
     }
 }
@@ -156,10 +156,11 @@ fn check_product(kernel: &'static Product, halves: usize, narrow: fn(f32) -> u32
         c(row, column) + (0..8 * halves).map(|k| a(row, k) * b(k, column)).sum::<f32>()
     });
     Operands { halves, narrow, a: &a, b: &b, c: &c }
-        .multiply(kernel, |found| assert_same_bits(found, &expected, kernel.name()));
+        .multiply(kernel, |_, found| assert_same_bits(found, &expected, kernel.name()));
 }
 
-/// Checks a product of numbers of all sizes against the exact sum.
+/// Checks a product of numbers of all sizes against the exact sum, and against the emulator's where
+/// the GPU is what it stands for.
 ///
 /// The bound is that of adders which take at least 4 products at a time, align them and the sum so
 /// far to the largest, cut what lies beyond the 23 bits of an f32's fraction off each, and truncate
@@ -194,7 +195,9 @@ fn check_inexact_product(kernel: &'static Product, halves: usize, narrow: fn(f32
             })
         };
         let additions = depth as f64 / 4.;
-        operands.multiply(kernel, |found| {
+        let first = First::default();
+        operands.multiply(kernel, |device, found| {
+            first.assert_same(device, found, kernel.name());
             for (i, found) in found.as_flattened().iter().enumerate() {
                 let (lane, i) = (i / 4, i % 4);
                 let (row, column) = (lane / 4 + i / 2 * 8, lane % 4 * 2 + i % 2);
@@ -217,7 +220,7 @@ fn check_lost_terms(kernel: &'static Product, halves: usize, narrow: fn(f32) -> 
     let (a, b) = (|row: usize, _| sign(row) * 2f32.powi(-13), |_, _| 2f32.powi(-13));
     let c = |row: usize, _| sign(row);
     Operands { halves, narrow, a: &a, b: &b, c: &c }
-        .multiply(kernel, |found| assert_same_bits(found, &of_sums(&c), kernel.name()));
+        .multiply(kernel, |_, found| assert_same_bits(found, &of_sums(&c), kernel.name()));
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Products by a warpgroup.
 
-use super::harness::{Buffer, Random, assert_same_bits, conformance_on, launch};
+use super::harness::{Buffer, First, Random, assert_same_bits, conformance_on, launch};
 use conformance_kernels::wgmma::{self, Placement, Problem};
 use cuda_ptx::Arch;
-use fused_attention::{Kernel, LaunchConfig};
+use fused_attention::{Device, Kernel, LaunchConfig};
 use half::{bf16, f16};
 
 const M: usize = 64;
@@ -135,7 +135,7 @@ impl Case {
         numbers: &Numbers<'_>,
         row_bytes: (usize, usize),
         keep: bool,
-        check: impl Fn(&[f32], &[f32]),
+        check: impl Fn(&Device, &[f32], &[f32]),
     ) {
         let &Case { kernel, a: order_a, b: order_b, n, narrow } = self;
         let Numbers { a, b, c } = *numbers;
@@ -194,7 +194,7 @@ impl Case {
                 LaunchConfig::new(1, THREADS as u32).shared_bytes(16 * pieces.len() as u32);
             // SAFETY: as many values as the kernel takes, and memory for the image.
             unsafe { launch(device, kernel, config, (problem,)) };
-            check(&product.to_vec(), &sum.to_vec());
+            check(device, &product.to_vec(), &sum.to_vec());
         });
     }
 
@@ -212,7 +212,7 @@ impl Case {
                 exact(row, column) + if keep { c(row, column) } else { 0. }
             });
             let numbers = Numbers { a: &a, b: &b, c: &c };
-            self.multiply(&numbers, row_bytes, keep, |found_product, found_sum| {
+            self.multiply(&numbers, row_bytes, keep, |_, found_product, found_sum| {
                 assert_same_bits(found_product, &product, &what);
                 assert_same_bits(found_sum, &sum, &what);
             });
@@ -273,7 +273,8 @@ fn products_of_every_order_and_swizzle() {
     }
 }
 
-/// Numbers of all sizes, against the exact sum.
+/// Numbers of all sizes, against the exact sum, and against the emulator's on the GPU that it stands
+/// for.
 ///
 /// The bound is that of an adder which takes at least 4 products at a time, as in the test of
 /// `mma`'s sums.
@@ -302,7 +303,9 @@ fn sums_are_as_exact_as_tensor_cores_add() {
                 b: &|k, column| b[k * 64 + column],
                 c: &|row, column| c[row * 64 + column],
             };
-            case.multiply(&elements, (128, 128), true, |_, found| {
+            let first = First::default();
+            case.multiply(&elements, (128, 128), true, |device, _, found| {
+                first.assert_same(device, found, case.kernel.name());
                 for (i, found) in found.iter().enumerate() {
                     let (row, column) = place_of_sum(i / 32, i % 32);
                     let products =
@@ -332,7 +335,7 @@ fn terms_far_below_the_largest_are_lost() {
         c: &|row, _| sign(row),
     };
     let expected = of_sums(64, |row, _| sign(row));
-    of_width(&wgmma::wgmma_n64, 64).multiply(&numbers, (128, 128), true, |_, found| {
+    of_width(&wgmma::wgmma_n64, 64).multiply(&numbers, (128, 128), true, |_, _, found| {
         assert_same_bits(found, &expected, "sums");
     });
 }

@@ -3,6 +3,7 @@
 mod broken_kernels;
 mod clusters;
 mod collectives;
+mod hopper;
 mod launches;
 mod memory;
 mod omission;

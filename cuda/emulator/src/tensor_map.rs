@@ -141,6 +141,15 @@ impl Tile {
                 "TMA: the tile's address {shared:#x} must be a multiple of {align}"
             );
         }
+        let first = i64::from(coordinates[0]) * i64::from(tiled.element);
+        if first % PIECE as i64 != 0 {
+            fault!(
+                at,
+                Instruction,
+                "TMA: the tile begins {first} bytes from the beginning of rows, which isn't a multiple \
+                 of {PIECE}"
+            );
+        }
         global::check_range(tiled.address as *const u8, tiled.span(), at);
         let mut begin = [0; MOST_DIMENSIONS];
         begin[..given].copy_from_slice(coordinates);

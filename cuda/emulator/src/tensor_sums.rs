@@ -22,12 +22,10 @@ pub(crate) struct Adder {
 const MOST_TERMS: usize = 16;
 
 impl Adder {
-    /// Of `mma.sync` with factors of 16 bits, on the least exact GPUs that have it: Ampere's.
-    pub const MMA_16_BITS: Adder = Adder { terms: 8, fraction_bits: 24 };
-    /// Of `mma.sync` with factors of tf32, likewise.
-    pub const MMA_TF32: Adder = Adder { terms: 4, fraction_bits: 24 };
-    /// Of `wgmma` with factors of 16 bits: Hopper's.
-    pub const WGMMA: Adder = Adder { terms: 16, fraction_bits: 25 };
+    /// Of factors of 16 bits, on Hopper.
+    pub const OF_16_BITS: Adder = Adder { terms: 16, fraction_bits: 25 };
+    /// Of factors of tf32, on Hopper.
+    pub const OF_TF32: Adder = Adder { terms: 8, fraction_bits: 25 };
 
     /// Adds to `sums` the products of a row with a matrix of as many rows.
     pub fn add_products(self, sums: &mut [f32; LANES], left: &[f32], right: &[[f32; LANES]]) {
@@ -118,13 +116,13 @@ mod tests {
 
     #[test]
     fn what_an_f32_holds_is_exact() {
-        assert_eq!(sum(Adder::MMA_16_BITS, 3., &[1., -2.5, 1024., 0.125]), 1025.625);
-        assert_eq!(sum(Adder::WGMMA, 0., &[0.; 16]).to_bits(), 0);
+        assert_eq!(sum(Adder::OF_16_BITS, 3., &[1., -2.5, 1024., 0.125]), 1025.625);
+        assert_eq!(sum(Adder::OF_16_BITS, 0., &[0.; 16]).to_bits(), 0);
         let tiny = power_of_two(-149);
-        assert_eq!(sum(Adder::MMA_TF32, tiny, &[tiny, -3. * tiny]), -tiny);
+        assert_eq!(sum(Adder::OF_TF32, tiny, &[tiny, -3. * tiny]), -tiny);
         let large = power_of_two(127);
-        assert_eq!(sum(Adder::MMA_TF32, large, &[large, -large, -large]), 0.);
-        assert_eq!(sum(Adder::MMA_TF32, large, &[large]), f32::INFINITY);
+        assert_eq!(sum(Adder::OF_TF32, large, &[large, -large, -large]), 0.);
+        assert_eq!(sum(Adder::OF_TF32, large, &[large]), f32::INFINITY);
     }
 
     #[test]
@@ -133,11 +131,11 @@ mod tests {
         let (unit, most) = (power_of_two(-23), 0.75 * power_of_two(-23));
         for sign in [1., -1.] {
             assert_eq!(sign + sign * most, sign * (1. + unit));
-            assert_eq!(sum(Adder::WGMMA, sign, &[sign * most]), sign);
+            assert_eq!(sum(Adder::OF_16_BITS, sign, &[sign * most]), sign);
         }
         // Half of the least subnormal number.
         let mut sums = [power_of_two(-149); LANES];
-        Adder::WGMMA.add_products(&mut sums, &[0.5], &[[power_of_two(-149); LANES]]);
+        Adder::OF_16_BITS.add_products(&mut sums, &[0.5], &[[power_of_two(-149); LANES]]);
         assert_eq!(sums, [power_of_two(-149); LANES]);
     }
 
@@ -145,39 +143,40 @@ mod tests {
     fn terms_lose_what_lies_far_below_the_largest() {
         // Eight terms that together would change the sum, and each alone is too small.
         let terms = |exponent| vec![power_of_two(exponent); 8];
-        assert_eq!(sum(Adder::MMA_16_BITS, 1., &terms(-24)), 1. + power_of_two(-21));
-        assert_eq!(sum(Adder::MMA_16_BITS, 1., &terms(-25)), 1.);
-        assert_eq!(sum(Adder::WGMMA, 1., &terms(-25)), 1. + power_of_two(-22));
-        assert_eq!(sum(Adder::WGMMA, 1., &terms(-26)), 1.);
+        for adder in [Adder::OF_16_BITS, Adder::OF_TF32] {
+            assert_eq!(sum(adder, 1., &terms(-25)), 1. + power_of_two(-22));
+            assert_eq!(sum(adder, 1., &terms(-26)), 1.);
+        }
         // In two goes, of which the first makes the sum small.
-        let cancelling = [-1., 0., 0., 0., power_of_two(-26)];
-        assert_eq!(sum(Adder::MMA_TF32, 1., &cancelling), power_of_two(-26));
-        assert_eq!(sum(Adder::MMA_16_BITS, 1., &cancelling), 0.);
+        let mut cancelling = [0.; 9];
+        (cancelling[0], cancelling[8]) = (-1., power_of_two(-26));
+        assert_eq!(sum(Adder::OF_TF32, 1., &cancelling), power_of_two(-26));
+        assert_eq!(sum(Adder::OF_16_BITS, 1., &cancelling), 0.);
     }
 
     #[test]
     fn products_are_not_normalised() {
         // 1.5 * 1.5 is more than 2, but aligned as a number from 1 to 2.
-        let c = power_of_two(-23);
+        let c = power_of_two(-24);
         let mut sums = [c; LANES];
-        Adder::MMA_16_BITS.add_products(&mut sums, &[1.5, 1.5], &[[1.5; LANES], [-1.5; LANES]]);
+        Adder::OF_16_BITS.add_products(&mut sums, &[1.5, 1.5], &[[1.5; LANES], [-1.5; LANES]]);
         assert_eq!(sums, [c; LANES]);
         let mut sums = [0.5 * c; LANES];
-        Adder::MMA_16_BITS.add_products(&mut sums, &[1.5, 1.5], &[[1.5; LANES], [-1.5; LANES]]);
+        Adder::OF_16_BITS.add_products(&mut sums, &[1.5, 1.5], &[[1.5; LANES], [-1.5; LANES]]);
         assert_eq!(sums, [0.5 * c; LANES]);
         let mut sums = [0.25 * c; LANES];
-        Adder::MMA_16_BITS.add_products(&mut sums, &[1.5, 1.5], &[[1.5; LANES], [-1.5; LANES]]);
+        Adder::OF_16_BITS.add_products(&mut sums, &[1.5, 1.5], &[[1.5; LANES], [-1.5; LANES]]);
         assert_eq!(sums, [0.; LANES]);
     }
 
     #[test]
     fn what_is_not_finite_spreads() {
-        assert_eq!(sum(Adder::WGMMA, 1., &[f32::INFINITY, 1.]), f32::INFINITY);
-        assert!(sum(Adder::WGMMA, f32::INFINITY, &[f32::NEG_INFINITY]).is_nan());
-        assert!(sum(Adder::WGMMA, 1., &[f32::NAN]).is_nan());
+        assert_eq!(sum(Adder::OF_16_BITS, 1., &[f32::INFINITY, 1.]), f32::INFINITY);
+        assert!(sum(Adder::OF_16_BITS, f32::INFINITY, &[f32::NEG_INFINITY]).is_nan());
+        assert!(sum(Adder::OF_16_BITS, 1., &[f32::NAN]).is_nan());
         let mut sums = [0.; LANES];
         let right = [[0., 1., f32::NAN, 3., 4., 5., 6., 7.]];
-        Adder::WGMMA.add_products(&mut sums, &[2.], &right);
+        Adder::OF_16_BITS.add_products(&mut sums, &[2.], &right);
         assert!(sums[2].is_nan());
         assert_eq!((sums[1], sums[3]), (2., 6.));
     }

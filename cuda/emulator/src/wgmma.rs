@@ -109,7 +109,7 @@ fn token_of(register: f32) -> Option<usize> {
 }
 
 /// `wgmma.mma_async.sync.aligned.m64nNk16.f32`, N = 2 R: acc = a b, plus acc if `accumulate`. With a
-/// `wgmma.fence.sync.aligned` before it, if `fenced`.
+/// `wgmma.fence.sync.aligned` before it, if `fenced`: for what is known not to be in flight.
 #[track_caller]
 pub fn multiply<const R: usize>(
     factors: Factors,
@@ -131,6 +131,13 @@ pub fn multiply<const R: usize>(
     };
     if fenced {
         machine::with(|m| order_registers(m, at));
+        if token_of(acc[0]).is_some() {
+            fault!(
+                at,
+                Instruction,
+                "wgmma: the accumulator is in flight, and nothing waited for it"
+            );
+        }
     }
     meet(what, (acc as *mut [f32; R], a, b.descriptor, accumulate), |m, peers| {
         let common = |(_, a, b, accumulate): (_, Left, u64, bool)| match a {
@@ -253,7 +260,7 @@ fn run(m: &mut Machine, warp: usize, last: usize) {
             let right = op.b.fetch(m, first, widen, &op.actor, op.at);
             for (row, line) in left.iter().zip(values.chunks_exact_mut(n)) {
                 let (sums, _) = line[first..].split_first_chunk_mut().expect("n is a multiple");
-                Adder::WGMMA.add_products(sums, row, &right);
+                Adder::OF_16_BITS.add_products(sums, row, &right);
             }
         }
         m.tensor_cores[warp].tiles[op.tile].values = values;

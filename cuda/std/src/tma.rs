@@ -4,8 +4,9 @@
 //! A [`TensorMap`] says what tensor, of 2 to 5 dimensions, what tile, and how it lies in shared memory.
 //! The host makes it; a kernel takes it by value, as an argument that it finds by
 //! [`tensor_map!`](crate::tensor_map). Coordinates are the elements that a tile begins with, that of
-//! the first dimension, whose elements are neighbours, first. They may be negative, or past the end:
-//! what is outside of the tensor is 0 in shared memory, and is not stored to global memory.
+//! the first dimension, whose elements are neighbours, first: there a multiple of 16 bytes. They may be
+//! negative, or past the end: what is outside of the tensor is 0 in shared memory, and is not stored to
+//! global memory.
 //!
 //! Loads report to an [`mbarrier`](crate::mbarrier), whose phase must expect all the bytes of a tile
 //! ([`arrive_expect_tx`](crate::mbarrier::arrive_expect_tx)), those outside too. Stores form groups
@@ -24,7 +25,8 @@ pub use cuda_launch::TensorMap;
 #[repr(C, align(16))]
 pub struct TensorMap([u64; 16]);
 
-/// Where a tile begins, in each dimension of its tensor: `[i32; 2]` to `[i32; 5]`.
+/// Where a tile begins, in each dimension of its tensor: `[i32; 2]` to `[i32; 5]`. In the first it
+/// begins at a multiple of 16 bytes: at another, the hardware stops the kernel.
 pub trait Coordinates: Copy + sealed::Sealed {
     /// The instruction.
     ///
@@ -215,7 +217,7 @@ pub unsafe fn load_if(
 
 /// Loads the tile at these coordinates into several blocks of the cluster, those whose ranks' bits are
 /// set in `blocks`, and tells a barrier in each: the tile and the barrier are at the same addresses of
-/// all of them.
+/// all of them. For kernels compiled for sm_90a: the assembler says that it may be slow elsewhere.
 ///
 /// # Safety
 /// As for [`load`], in each of the blocks, which have all started and not ended.

@@ -141,7 +141,7 @@ pub unsafe fn tma_copy(from: TensorMap, to: TensorMap, columns: i32, tile_bytes:
 /// Blocks of a cluster load a part of a tile each, for all of them: each thread's word of the whole
 /// tile, as it lies in its block's shared memory. The parts are rows of a matrix, one after another.
 /// Twice: the second time once every block has told the others that it has read the first.
-#[kernel(launch_bounds(256, 1), arch = "sm_90")]
+#[kernel(launch_bounds(256, 1), arch = "sm_90a")]
 pub unsafe fn tma_load_multicast(map: TensorMap, part_rows: i32, columns: i32, to: *mut u32) {
     let map = tensor_map!(tma_load_multicast, 0, map);
     let (i, threads) = (thread_idx_x(), thread::block_dim_x());
