@@ -216,7 +216,7 @@ fn check_inexact_product(kernel: &'static Product, halves: usize, narrow: fn(f32
 /// Terms of which each is cut off wholly, though together they are more than the sum's last bit:
 /// 2^-26 of the largest, for which no tensor core has a place.
 fn check_lost_terms(kernel: &'static Product, halves: usize, narrow: fn(f32) -> u32) {
-    let sign = |row: usize| if row % 2 == 0 { 1f32 } else { -1. };
+    let sign = |row: usize| if row.is_multiple_of(2) { 1f32 } else { -1. };
     let (a, b) = (|row: usize, _| sign(row) * 2f32.powi(-13), |_, _| 2f32.powi(-13));
     let c = |row: usize, _| sign(row);
     Operands { halves, narrow, a: &a, b: &b, c: &c }

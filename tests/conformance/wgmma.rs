@@ -64,7 +64,7 @@ impl Factor {
             }
         };
         let pieces = width / 16;
-        offset ^ offset / 128 % pieces * 16
+        offset ^ (offset / 128 % pieces * 16)
     }
 
     /// From the first 16 elements along k to the others.
@@ -328,7 +328,7 @@ fn sums_are_as_exact_as_tensor_cores_add() {
 /// Terms of which each is cut off wholly, though together they are more than the sum's last bit.
 #[test]
 fn terms_far_below_the_largest_are_lost() {
-    let sign = |row: usize| if row % 2 == 0 { 1f32 } else { -1. };
+    let sign = |row: usize| if row.is_multiple_of(2) { 1f32 } else { -1. };
     let numbers = Numbers {
         a: &|row, _| sign(row) * 2f32.powi(-13),
         b: &|_, _| 2f32.powi(-13),
@@ -351,7 +351,7 @@ fn products_take_turns() {
         // Rows of 32 bytes, in blocks of 8.
         let place = |row: usize, column: usize| {
             let offset = row * 32 + column * 2;
-            offset ^ offset / 128 % 2 * 16
+            offset ^ (offset / 128 % 2 * 16)
         };
         let part = rows * 32;
         let mut image = vec![0u8; M * 32 + 2 * turns * part];

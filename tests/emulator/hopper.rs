@@ -100,9 +100,10 @@ fn a_tensor_must_still_be_there() {
     assert_eq!(found.kind(), FaultKind::OutOfBounds, "{found}");
 }
 
-/// Stores a tile, and forgets what `forgotten` says: 1 the fence, 2 the barrier, 3 to commit, 4 to wait.
+/// Stores a tile at a row, and forgets what `forgotten` says: 1 the fence, 2 the barrier, 3 to commit, 4
+/// to wait.
 #[kernel(launch_bounds(256, 1))]
-unsafe fn stores(map: TensorMap, forgotten: u32) {
+unsafe fn stores(map: TensorMap, row: i32, forgotten: u32) {
     let map = tensor_map!(stores, 0, map);
     shared::store(shared::dynamic() + 4 * thread_idx().x, thread_idx().x as f32);
     if forgotten != 1 {
@@ -112,7 +113,7 @@ unsafe fn stores(map: TensorMap, forgotten: u32) {
         barrier::sync(0, None);
     }
     if thread_idx().x == 0 {
-        unsafe { copy::tma_store(map, &[0, 0], shared::dynamic()) };
+        unsafe { copy::tma_store(map, &[0, row], shared::dynamic()) };
         if forgotten != 3 {
             copy::bulk_commit();
         }
@@ -127,7 +128,7 @@ fn what_a_store_of_a_tile_forgets_is_found() {
     let config = LaunchConfig::new(1, 256).shared_bytes(TILE_BYTES);
     for emulator in emulators() {
         let matrix = Buffer::from(vec![-1f32; 256]);
-        run(&emulator, &stores, config, (map(&matrix), 0));
+        run(&emulator, &stores, config, (map(&matrix), 0, 0));
         // Row 1 is swizzled by one piece, of four numbers.
         assert_eq!(matrix[..32], std::array::from_fn::<f32, 32, _>(|i| i as f32));
         assert_eq!(matrix[32..40], [36., 37., 38., 39., 32., 33., 34., 35.]);
@@ -141,9 +142,12 @@ fn what_a_store_of_a_tile_forgets_is_found() {
         (4, &[FaultKind::Instruction]),
     ];
     for (forgotten, kinds) in expected {
-        let found = fault(&checked, &stores, config, (map(&matrix), forgotten));
+        let found = fault(&checked, &stores, config, (map(&matrix), 0, forgotten));
         assert!(kinds.contains(&found.kind()), "{forgotten}: {found}");
     }
+    let found = fault(&checked, &stores, config, (map(&matrix), -1, 0));
+    assert_eq!(found.kind(), FaultKind::Instruction, "{found}");
+    assert!(found.message().contains("negative coordinate -1"), "{found}");
 }
 
 const ROWS: Layout = Layout { swizzle: Swizzle::Bytes32, leading_bytes: 0, stride_bytes: 256 };

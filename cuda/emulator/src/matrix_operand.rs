@@ -99,11 +99,9 @@ impl Operand {
                 *row = piece(mn, k);
             }
         } else {
-            for i in 0..LANES {
-                for half in [0, 8] {
-                    for (k, element) in piece(mn + i, half).into_iter().enumerate() {
-                        matrix[half + k][i] = element;
-                    }
+            for (i, half) in (0..LANES).flat_map(|i| [(i, 0), (i, DEPTH / 2)]) {
+                for (row, element) in matrix[half..].iter_mut().zip(piece(mn + i, half)) {
+                    row[i] = element;
                 }
             }
         }

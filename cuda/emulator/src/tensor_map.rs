@@ -156,6 +156,26 @@ impl Tile {
         Tile { tiled, begin }
     }
 
+    /// Checks what only a store asks for: hardware cuts tiles off at whole pieces, and takes no
+    /// negative coordinates.
+    pub fn check_store(&self, at: Site) {
+        let Tile { tiled, begin } = self;
+        if let Some(negative) = begin.iter().find(|begin| **begin < 0) {
+            fault!(at, Instruction, "TMA: a tile is stored at the negative coordinate {negative}");
+        }
+        let size = u64::from(tiled.last[0]) + 1;
+        let (row, end) =
+            (size * u64::from(tiled.element), begin[0] as u64 + u64::from(tiled.tile[0]));
+        if end > size && !row.is_multiple_of(PIECE as u64) {
+            fault!(
+                at,
+                Instruction,
+                "TMA: a tile is stored past the end of rows of {row} bytes, which isn't a multiple of \
+                 {PIECE}"
+            );
+        }
+    }
+
     /// Bytes of the tile, outside of the tensor too.
     pub fn bytes(&self) -> u32 {
         let rows: u32 = self.tiled.tile[1..].iter().map(|n| u32::from(*n)).product();
@@ -173,12 +193,13 @@ impl Tile {
             let x = i64::from(begin[0]) * element + (offset % row_bytes) as i64;
             let mut global = (tiled.address as *mut u8).wrapping_offset(x as isize);
             let mut inside = true;
-            for i in 1..MOST_DIMENSIONS {
-                let size = usize::from(tiled.tile[i]);
-                let at = i64::from(begin[i]) + (row % size) as i64;
-                row /= size;
-                inside &= (0..=i64::from(tiled.last[i])).contains(&at);
-                global = global.wrapping_offset(at as isize * tiled.strides[i] as isize);
+            let extents = tiled.tile.iter().zip(&tiled.last);
+            let others = begin.iter().zip(&tiled.strides).zip(extents).skip(1);
+            for ((begin, stride), (tile, last)) in others {
+                let at = i64::from(*begin) + (row % usize::from(*tile)) as i64;
+                row /= usize::from(*tile);
+                inside &= (0..=i64::from(*last)).contains(&at);
+                global = global.wrapping_offset(at as isize * *stride as isize);
             }
             let clip = |byte: i64| (byte - x).clamp(0, PIECE as i64) as usize;
             let range = if inside { clip(0)..clip(row_end) } else { 0..0 };

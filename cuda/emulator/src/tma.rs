@@ -231,6 +231,7 @@ pub unsafe fn tma_store(map: *const TensorMap, coordinates: &[i32], from: u32) {
     let at = Location::caller();
     // SAFETY: promised.
     let tile = unsafe { Tile::of_map(map, coordinates, from, at) };
+    tile.check_store(at);
     issue(
         |t| &mut t.stores,
         Proxy::Async,

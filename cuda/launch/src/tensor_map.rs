@@ -101,7 +101,8 @@ pub struct TensorDimension {
 }
 
 /// A tensor and its tiles, of 2 to 5 dimensions. A tile lies densely in shared memory, the first
-/// dimension fastest; what it has beyond the tensor's ends is 0 when loaded, and not stored.
+/// dimension fastest; what it has beyond the tensor's ends is 0 when loaded, and not stored, if the first
+/// dimension is a multiple of 16 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TensorTiling<'a> {
     /// Where the first element is in the device's global memory: a multiple of 16.

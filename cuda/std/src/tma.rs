@@ -5,8 +5,9 @@
 //! The host makes it; a kernel takes it by value, as an argument that it finds by
 //! [`tensor_map!`](crate::tensor_map). Coordinates are the elements that a tile begins with, that of
 //! the first dimension, whose elements are neighbours, first: there a multiple of 16 bytes. They may be
-//! negative, or past the end: what is outside of the tensor is 0 in shared memory, and is not stored to
-//! global memory.
+//! past the end, and those of loads negative: what is outside of the tensor is 0 in shared memory, and is
+//! not stored to global memory. Stores are cut off at whole 16 bytes only: past the end of rows that are
+//! no multiple of that, they would overwrite what is behind.
 //!
 //! Loads report to an [`mbarrier`](crate::mbarrier), whose phase must expect all the bytes of a tile
 //! ([`arrive_expect_tx`](crate::mbarrier::arrive_expect_tx)), those outside too. Stores form groups
@@ -262,8 +263,9 @@ pub unsafe fn load_multicast_if(
 ///
 /// # Safety
 /// `map` comes from [`tensor_map!`](crate::tensor_map), has been made for this device, and has as
-/// many dimensions as there are coordinates. Its tensor is valid for writes, and nobody else touches
-/// the tile there, until it has been waited for. `from` is aligned as for [`load`], and what threads
+/// many dimensions as there are coordinates. None of those is negative, and if the tile reaches past
+/// the end of the first dimension, that is a multiple of 16 bytes. The tensor is valid for writes, and
+/// nobody else touches the tile there, until it has been waited for. `from` is aligned as for [`load`], and what threads
 /// stored there is ordered before by [`proxy_async`](crate::fence::proxy_async) and a barrier. The
 /// thread waits for the store's group before it ends.
 #[inline(always)]

@@ -11,7 +11,7 @@
 #[inline(always)]
 #[track_caller]
 pub unsafe fn decrease_registers<const COUNT: u32>() {
-    const { assert!(COUNT >= 24 && COUNT <= 256 && COUNT % 8 == 0) };
+    const { assert!(COUNT >= 24 && COUNT <= 256 && COUNT.is_multiple_of(8)) };
     dual! {
         ptx: core::arch::asm!(
             "setmaxnreg.dec.sync.aligned.u32 {};", const COUNT, options(nostack),
@@ -29,7 +29,7 @@ pub unsafe fn decrease_registers<const COUNT: u32>() {
 #[inline(always)]
 #[track_caller]
 pub unsafe fn increase_registers<const COUNT: u32>() {
-    const { assert!(COUNT >= 24 && COUNT <= 256 && COUNT % 8 == 0) };
+    const { assert!(COUNT >= 24 && COUNT <= 256 && COUNT.is_multiple_of(8)) };
     dual! {
         ptx: core::arch::asm!(
             "setmaxnreg.inc.sync.aligned.u32 {};", const COUNT, options(nostack),
