@@ -5,7 +5,6 @@ use super::{
     problem::SoftmaxForward,
     row_threads::RowThreads,
     stage::{Slots, Stage},
-    walk::Walk,
 };
 use crate::{numbers::Element, reduction::cluster::SHARED_BYTES_IN_TURNS};
 use cuda_std::{
@@ -30,7 +29,7 @@ pub struct SlotsInTurns<'a, E, T, const ALIGNED: bool> {
 }
 
 impl<'a, E: Element, T: RowThreads, const ALIGNED: bool> SlotsInTurns<'a, E, T, ALIGNED> {
-    /// The slots when `row` begins, the first of `turns` rows. One thread begins to fill them with it.
+    /// The slots when `row` begins, the first of `turns` rows. They begin to be filled with it.
     ///
     /// # Safety
     /// All threads of the block must call together, once; shared memory holds the problem's slots, of
@@ -46,10 +45,8 @@ impl<'a, E: Element, T: RowThreads, const ALIGNED: bool> SlotsInTurns<'a, E, T, 
         let slots = Slots::behind(SHARED_BYTES_IN_TURNS, count, bytes);
         let (kept, left) = (problem.slots, turns - 1);
         let slots = SlotsInTurns { slots, kept, first: (0, 0), seen: 0, row, left };
-        if thread_idx_x() == 0 {
-            slots.slots.make_barriers();
-            slots.copy(&slots.row, slots.first, 0, kept);
-        }
+        slots.slots.make_barriers();
+        slots.copy(&slots.row, slots.first, 0, kept);
         // The barriers exist for all from here on.
         sync_threads();
         slots
@@ -83,34 +80,28 @@ impl<'a, E: Element, T: RowThreads, const ALIGNED: bool> SlotsInTurns<'a, E, T, 
         self.slots.nth_from(self.first, self.seen)
     }
 
-    /// One thread begins to copy the stretches `from..to` of the next row to slots that everybody is
-    /// done with.
+    /// Begins to copy the stretches `from..to` of the next row to slots that everybody is done with.
     #[inline(always)]
     unsafe fn copy_ahead(&self, row: &LongRow<'a, E, T, ALIGNED>, from: u32, to: u32) {
-        if thread_idx_x() == 0 {
-            // What threads have stored there comes before the copies.
-            fence::proxy_async();
-            self.copy(row, self.next_first(), from, to);
-        }
+        self.copy(row, self.next_first(), from, to);
     }
 
     /// Begins to copy the stretches `from..to` of a row, as far as it has so many, to its slots, which
-    /// begin with `first`.
+    /// begin with `first`: each by the thread of its number, all at once.
     #[inline(always)]
     unsafe fn copy(&self, row: &LongRow<'a, E, T, ALIGNED>, first: (u32, u32), from: u32, to: u32) {
-        let (mut walk, mut nth): (Walk, u32) = (row.walk, 0);
-        while nth < to && walk.is_on_row() {
-            if walk.is_seen() {
-                if nth >= from {
-                    let slot = self.slots.nth_from(first, nth).0;
-                    let barrier = self.slots.barrier(slot);
-                    // The phase cannot end before this thread has arrived.
-                    let bytes = row.copy(walk, self.slots.at(slot), barrier);
-                    mbarrier::arrive_expect_tx(barrier, bytes);
-                }
-                nth += 1;
+        let nth = thread_idx_x();
+        if nth >= from && nth < to {
+            // What threads have stored there, and the barriers, come before the copies.
+            fence::proxy_async();
+            let walk = row.walk.nth_seen(nth);
+            if walk.is_on_row() && walk.is_seen() {
+                let slot = self.slots.nth_from(first, nth).0;
+                let barrier = self.slots.barrier(slot);
+                // The phase cannot end before this thread has arrived.
+                let bytes = row.copy(walk, self.slots.at(slot), barrier);
+                mbarrier::arrive_expect_tx(barrier, bytes);
             }
-            walk = walk.next();
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Shared memory in which a block keeps the stretches of a row between its two passes.
 
-use super::{problem::SoftmaxForward, walk::Walk};
+use super::{problem::SoftmaxForward, row_threads::RowThreads, walk::Walk};
 use crate::reduction;
 use cuda_std::{
     fence, mbarrier, shared,
-    thread::{sync_threads, thread_idx_x},
+    thread::{block_dim_x, sync_threads, thread_idx_x},
 };
 
 /// Stretches that a block can keep, at most: each has a barrier.
@@ -16,8 +16,10 @@ pub const fn slots_behind(reductions: u32) -> u32 {
     (reductions + 8 * MAX_SLOTS).next_multiple_of(128)
 }
 
-/// Where the slots begin that are filled once.
-pub const SLOTS: u32 = slots_behind(reduction::cluster::SHARED_BYTES);
+/// Where the slots begin that are filled once, in blocks of `threads` threads, of which T has a row.
+pub fn slots_of<T: RowThreads>(threads: u32) -> u32 {
+    slots_behind(T::merge_bytes(threads))
+}
 
 /// Where the slots begin that are filled by rows in turn.
 pub const SLOTS_IN_TURNS: u32 = slots_behind(reduction::cluster::SHARED_BYTES_IN_TURNS);
@@ -64,10 +66,10 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// As many slots as the problem says, of `bytes` bytes.
+    /// As many slots as the problem says, of `bytes` bytes, in blocks of which T has a row.
     #[inline(always)]
-    pub fn of(problem: &SoftmaxForward, bytes: u32) -> Self {
-        Slots::behind(reduction::cluster::SHARED_BYTES, problem.slots, bytes)
+    pub fn of<T: RowThreads>(problem: &SoftmaxForward, bytes: u32) -> Self {
+        Slots::behind(T::merge_bytes(block_dim_x()), problem.slots, bytes)
     }
 
     /// So many slots of `bytes` bytes, behind `reductions` bytes of shared memory.
@@ -89,39 +91,37 @@ impl Slots {
         if slot < self.count { (slot, parity) } else { (slot - self.count, parity ^ 1) }
     }
 
-    /// Makes the barriers.
+    /// Makes the barriers, each by the thread of its number, which may go on to copy to that slot, behind
+    /// a fence.
     ///
     /// # Safety
-    /// One thread must call, once, and a barrier of the block must follow; shared memory holds the
-    /// slots.
+    /// All threads of the block must call together, once, and a barrier of the block must follow; shared
+    /// memory holds the slots, of which there are no more than lanes in a warp.
     #[inline(always)]
     pub(super) unsafe fn make_barriers(self) {
-        let mut slot = 0;
-        while slot < self.count {
+        let slot = thread_idx_x();
+        if slot < self.count {
             mbarrier::init(self.barrier(slot), 1);
-            slot += 1;
         }
-        fence::proxy_async();
     }
 
-    /// One thread begins to fill the slots with the stretches along `walk` that see anything: `copy`
-    /// begins to copy one to a slot, reporting to a barrier, and returns the bytes.
+    /// Begins to fill the slots with the stretches along `walk` that see anything, each by a thread of
+    /// its own, all at once: `copy` begins to copy one to a slot, reporting to a barrier, and returns the
+    /// bytes.
     ///
     /// # Safety
-    /// All threads of the block must call together, once; shared memory holds the slots.
+    /// As for [`Slots::make_barriers`].
     #[inline(always)]
-    pub unsafe fn fill(self, mut walk: Walk, copy: impl Fn(Walk, u32, u32) -> u32) {
-        if thread_idx_x() == 0 {
-            self.make_barriers();
-            let mut slot = 0;
-            while slot < self.count && walk.is_on_row() {
-                if walk.is_seen() {
-                    // The phase cannot end before this thread has arrived.
-                    let bytes = copy(walk, self.at(slot), self.barrier(slot));
-                    mbarrier::arrive_expect_tx(self.barrier(slot), bytes);
-                    slot += 1;
-                }
-                walk = walk.next();
+    pub unsafe fn fill(self, walk: Walk, copy: impl Fn(Walk, u32, u32) -> u32) {
+        self.make_barriers();
+        let slot = thread_idx_x();
+        if slot < self.count {
+            fence::proxy_async();
+            let walk = walk.nth_seen(slot);
+            if walk.is_on_row() && walk.is_seen() {
+                // The phase cannot end before this thread has arrived.
+                let bytes = copy(walk, self.at(slot), self.barrier(slot));
+                mbarrier::arrive_expect_tx(self.barrier(slot), bytes);
             }
         }
         // The barriers exist for all from here on.
