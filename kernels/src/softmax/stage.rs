@@ -110,7 +110,8 @@ impl Slots {
     /// bytes.
     ///
     /// # Safety
-    /// As for [`Slots::make_barriers`].
+    /// All threads of the block must call together, once, and a barrier of the block must follow; shared
+    /// memory holds the slots, of which there are no more than lanes in a warp.
     #[inline(always)]
     pub unsafe fn fill(self, walk: Walk, copy: impl Fn(Walk, u32, u32) -> u32) {
         self.make_barriers();
