@@ -162,7 +162,7 @@ pub struct AttentionTile {
     pub value_dim: u32,
     /// Rows of a tile: queries, or packed pairs of query and head.
     pub rows: u32,
-    /// Keys of a block of keys.
+    /// Keys of a block of keys, in the plain kernel.
     pub keys: u32,
     /// Threads in a block, exactly.
     pub threads: u32,

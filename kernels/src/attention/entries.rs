@@ -55,10 +55,9 @@ macro_rules! forward_entries {
 
 macro_rules! entries_of_kind {
     (Half $tile:ident $cut:tt $keys:tt $masked:tt $full:tt $($rest:tt)*) => {
-        forward_entry! { f16 plain Plain $tile $cut $keys $($rest)* }
+        entries_of_kind! { HalfPlain $tile $cut $keys $masked $full $($rest)* }
         forward_entry! { f16 masked Masked $tile $cut $masked $($rest)* }
         forward_entry! { f16 full Full $tile $cut $full $($rest)* }
-        forward_entry! { bf16 plain Plain $tile $cut $keys $($rest)* }
         forward_entry! { bf16 masked Masked $tile $cut $masked $($rest)* }
         forward_entry! { bf16 full Full $tile $cut $full $($rest)* }
     };

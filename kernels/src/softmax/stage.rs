@@ -2,6 +2,7 @@
 
 use super::{problem::SoftmaxForward, row_threads::RowThreads, walk::Walk};
 use crate::reduction;
+use core::ops::Range;
 use cuda_std::{
     fence, mbarrier, shared,
     thread::{block_dim_x, sync_threads, thread_idx_x},
@@ -105,28 +106,47 @@ impl Slots {
         }
     }
 
-    /// Begins to fill the slots with the stretches along `walk` that see anything, each by a thread of
-    /// its own, all at once: `copy` begins to copy one to a slot, reporting to a barrier, and returns the
-    /// bytes.
+    /// Makes the barriers, and begins to fill the slots with the stretches along `walk` that see anything:
+    /// `copy` begins to copy one to a slot, reporting to a barrier, and returns the bytes.
     ///
     /// # Safety
-    /// All threads of the block must call together, once, and a barrier of the block must follow; shared
-    /// memory holds the slots, of which there are no more than lanes in a warp.
+    /// All threads of the block must call together, once; shared memory holds the slots, of which there
+    /// are no more than lanes in a warp.
     #[inline(always)]
     pub unsafe fn fill(self, walk: Walk, copy: impl Fn(Walk, u32, u32) -> u32) {
         self.make_barriers();
-        let slot = thread_idx_x();
-        if slot < self.count {
+        self.copy(walk, (0, 0), 0..self.count, copy);
+        // The barriers exist for all from here on.
+        sync_threads();
+    }
+
+    /// Begins to copy those stretches along `walk` that see anything, and of these the ones of the numbers
+    /// `range`, as far as they exist, to the slots from `first` on: each by the thread of its number, all
+    /// at once. `copy` is as for [`Slots::fill`].
+    ///
+    /// # Safety
+    /// Everybody is done with the slots; each barrier exists for the thread of its slot's number or, behind
+    /// a barrier of the block, for all.
+    #[inline(always)]
+    pub(super) unsafe fn copy(
+        self,
+        walk: Walk,
+        first: (u32, u32),
+        range: Range<u32>,
+        copy: impl Fn(Walk, u32, u32) -> u32,
+    ) {
+        let nth = thread_idx_x();
+        if nth >= range.start && nth < range.end {
+            // What threads have stored there, and the barriers, come before the copies.
             fence::proxy_async();
-            let walk = walk.nth_seen(slot);
+            let walk = walk.nth_seen(nth);
             if walk.is_on_row() && walk.is_seen() {
+                let slot = self.nth_from(first, nth).0;
                 // The phase cannot end before this thread has arrived.
                 let bytes = copy(walk, self.at(slot), self.barrier(slot));
                 mbarrier::arrive_expect_tx(self.barrier(slot), bytes);
             }
         }
-        // The barriers exist for all from here on.
-        sync_threads();
     }
 }
 
