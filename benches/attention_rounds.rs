@@ -139,6 +139,7 @@ fn measure<T: Element>(
             columns: length as u64,
             shape: [batch, heads, length, head_dim].map(|size| size as u64).to_vec(),
             mask: feature.to_string(),
+            total_bytes: None,
             tile: Some(tile.to_owned()),
             bytes: case.tensor_bytes() as u64,
             checked_error: Some(checked_error),

@@ -94,6 +94,7 @@ fn main() -> Result<()> {
             columns: columns as u64,
             shape: Vec::new(),
             mask: mask.to_string(),
+            total_bytes: None,
             tile: Some(tile),
             bytes: problem.bytes() as u64,
             checked_error: None,

@@ -61,6 +61,7 @@ fn main() -> Result<()> {
             columns: problem.columns() as u64,
             shape: Vec::new(),
             mask: problem.mask.to_string(),
+            total_bytes: None,
             tile: Some(case.explain(&case.softmax)?.tile.to_owned()),
             bytes: problem.bytes() as u64,
             checked_error: Some(checked_error),

@@ -147,6 +147,7 @@ fn rounds<T: Accumulate>(
         columns: problem.columns() as u64,
         shape: problem.shape.map(|size| size as u64).to_vec(),
         mask: problem.mask.to_string(),
+        total_bytes: options.selection.unusual_bytes(&problem),
         tile: Some(tile.to_owned()),
         bytes: problem.bytes() as u64,
         checked_error: Some(checked_error),

@@ -16,6 +16,9 @@ pub const ODD_COLUMNS: [usize; 5] = [1000, 1001, 4095, 16383, 50259];
 /// Square scores of attention, with a mask that heads share: sides.
 pub const CLASSIC_COLUMNS: [usize; 4] = [512, 1024, 2048, 4096];
 
+/// Bytes of x, about, unless others are asked for.
+const TOTAL_BYTES: usize = 1 << 29;
+
 /// Batch entries and numbers of heads of those.
 const CLASSIC_BATCH: usize = 32;
 const CLASSIC_HEADS: [usize; 2] = [12, 16];
@@ -53,8 +56,8 @@ pub struct Selection {
     /// Row lengths.
     #[arg(long, value_delimiter = ',')]
     columns: Vec<usize>,
-    /// Bytes of x, about, outside of the classic set.
-    #[arg(long, default_value_t = 1 << 29)]
+    /// Bytes of x, about, outside of the classic set. Records tell those that are not the usual number.
+    #[arg(long, default_value_t = TOTAL_BYTES)]
     total_bytes: usize,
 }
 
@@ -72,6 +75,15 @@ impl Selection {
             }
         }
         problems
+    }
+
+    /// The bytes of x that were asked for, if without them this problem would have been another one.
+    pub fn unusual_bytes(&self, problem: &Problem) -> Option<u64> {
+        let Problem { direction, element, mask, .. } = *problem;
+        let elements = TOTAL_BYTES / element.dtype().size();
+        let usual = Problem::of_columns(direction, element, mask, problem.columns(), elements);
+        let is_classic = || self.of_set(Set::Classic, direction).contains(problem);
+        (usual != *problem && !is_classic()).then_some(self.total_bytes as u64)
     }
 
     fn of_set(&self, set: Set, direction: Direction) -> Vec<Problem> {
@@ -176,6 +188,24 @@ mod tests {
         let causal = problems("--direction backward --mask causal --columns 4096");
         assert_eq!(causal.len(), 1);
         assert_eq!(causal[0].shape, [16, 1, 4096, 4096]);
+    }
+
+    #[test]
+    fn unusual_sizes_are_told() {
+        let bytes_of = |arguments: &str| -> Vec<Option<u64>> {
+            let words = ["program"].into_iter().chain(arguments.split_whitespace());
+            let selection = Program::parse_from(words).selection;
+            selection.problems().iter().map(|problem| selection.unusual_bytes(problem)).collect()
+        };
+        let one = "--direction forward --columns 4096 --dtype f16 --mask";
+        assert_eq!(bytes_of(&format!("{one} bytes")), [None]);
+        assert_eq!(bytes_of(&format!("{one} bytes --total-bytes 1000000")), [Some(1_000_000)]);
+        // And two of the classic set.
+        let heads = bytes_of(&format!("{one} heads --total-bytes 1000000"));
+        assert_eq!(heads, [Some(1_000_000), None, None]);
+        // A square takes more than either.
+        let square = "--direction forward --columns 131072 --dtype bf16 --mask causal";
+        assert_eq!(bytes_of(&format!("{square} --total-bytes 1000000")), [None]);
     }
 
     #[test]

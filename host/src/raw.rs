@@ -1,7 +1,7 @@
 //! Tensors as pointers with shapes and strides: what other libraries hand over.
 
 use crate::{Dtype, Error, Result, dims::Dims, layout::Layout};
-use std::ops::Range;
+use std::{borrow::Borrow, ops::Range};
 
 /// A tensor in memory that the library does not own: a device pointer with a shape and strides.
 ///
@@ -19,26 +19,43 @@ pub struct RawTensor {
     pub strides: Dims<i64>,
 }
 
+/// The most outputs of a call.
+const MAX_OUTPUTS: usize = 8;
+
 /// Checks pointers and memory of a call's tensors, given with their names in errors, of which the
 /// first `outputs` are written. Those overlap with no other, but with inputs that `is_in_place` lets
 /// pass.
 ///
 /// # Errors
 /// A pointer is wrong, or an output overlaps with another tensor.
-pub(crate) fn check_memory<I: Iterator<Item = (&'static str, RawTensor)>>(
-    tensors: impl Fn() -> I,
+///
+/// # Panics
+/// More outputs than [`MAX_OUTPUTS`].
+pub(crate) fn check_memory<R: Borrow<RawTensor>>(
+    tensors: impl Iterator<Item = (&'static str, R)>,
     outputs: usize,
     is_in_place: impl Fn(&str, &RawTensor) -> bool,
 ) -> Result<()> {
-    for (i, (name, raw)) in tensors().enumerate() {
-        raw.check(name)?;
-        for (output, written) in tensors().take(outputs.min(i)) {
-            if written.overlaps(&raw)? && !is_in_place(name, &raw) {
+    assert!(outputs <= MAX_OUTPUTS, "{outputs} outputs");
+    let mut written: [(&str, Range<u64>); MAX_OUTPUTS] = [const { ("", 0..0) }; MAX_OUTPUTS];
+    for (i, (name, raw)) in tensors.enumerate() {
+        let raw = raw.borrow();
+        let touched = raw.checked_bytes(name)?;
+        for (output, of_output) in &written[..outputs.min(i)] {
+            if have_common(of_output, &touched) && !is_in_place(name, raw) {
                 return Err(Error::OverlappingOutput { output, other: name });
             }
         }
+        if i < outputs {
+            written[i] = (name, touched);
+        }
     }
     Ok(())
+}
+
+/// Whether two ranges of addresses have one in common.
+fn have_common(a: &Range<u64>, b: &Range<u64>) -> bool {
+    !a.is_empty() && !b.is_empty() && a.start < b.end && b.start < a.end
 }
 
 impl RawTensor {
@@ -104,8 +121,7 @@ impl RawTensor {
     /// # Errors
     /// A range does not fit 64 bits.
     pub fn overlaps(&self, other: &RawTensor) -> Result<bool> {
-        let (a, b) = (self.bytes_touched()?, other.bytes_touched()?);
-        Ok(!a.is_empty() && !b.is_empty() && a.start < b.end && b.start < a.end)
+        Ok(have_common(&self.bytes_touched()?, &other.bytes_touched()?))
     }
 
     /// Whether several indices name the same memory, as with a stride of 0. Layouts whose
@@ -167,9 +183,14 @@ impl RawTensor {
     /// # Errors
     /// [`Error::NullPointer`], [`Error::BelowElementAlignment`] or [`Error::SizeOverflow`].
     pub fn check(&self, tensor: &'static str) -> Result<()> {
+        self.checked_bytes(tensor).map(drop)
+    }
+
+    /// [`RawTensor::bytes_touched`], after [`RawTensor::check`].
+    fn checked_bytes(&self, tensor: &'static str) -> Result<Range<u64>> {
         self.check_rank(tensor)?;
         if self.is_empty() {
-            return Ok(());
+            return Ok(self.pointer..self.pointer);
         }
         if self.pointer == 0 {
             return Err(Error::NullPointer { tensor });
@@ -178,7 +199,7 @@ impl RawTensor {
             let RawTensor { pointer, dtype, .. } = *self;
             return Err(Error::BelowElementAlignment { tensor, pointer, dtype });
         }
-        self.bytes_touched().map(drop)
+        self.bytes_touched()
     }
 
     /// Fails unless the element type is `expected`.

@@ -144,6 +144,9 @@ pub enum AttentionPreference {
     /// For row groups of up to so many rows: the queries of a head, or of all the heads that share a
     /// K/V head, where those are packed.
     RowsUpTo(u32),
+    /// Where a block can have so many bytes of shared memory, and several blocks on a multiprocessor
+    /// their share of them.
+    SharedFrom(u32),
 }
 
 /// How an attention kernel is cut.
@@ -159,14 +162,14 @@ pub struct AttentionTile {
     pub value_dim: u32,
     /// Rows of a tile: queries, or packed pairs of query and head.
     pub rows: u32,
-    /// Keys of a block of keys.
+    /// Keys of a block of keys, in the plain kernel.
     pub keys: u32,
     /// Threads in a block, exactly.
     pub threads: u32,
     /// Blocks that fit on a multiprocessor at once, by their registers.
     pub blocks_per_sm: u32,
-    /// Bytes of shared memory that a block takes.
-    pub shared_bytes: u32,
+    /// Bytes of shared memory that a block takes: plain, with masks, with all features.
+    pub shared_bytes: [u32; 3],
     /// The architecture it is compiled for, and the oldest it runs on.
     pub arch: &'static str,
     /// Why these numbers.
@@ -176,37 +179,42 @@ pub struct AttentionTile {
 /// Calls `$callback!` with all rows of the table of the attention forward, in order of preference:
 /// `(name, preference, element kind, head dimension of q and k, of v and o, (fragments of 16 rows a
 /// warp, warps, steps of 32 bytes along the head dimension, of 8 elements along v's, of 8 keys, the
-/// same with all features), threads, blocks per multiprocessor, arch, reason)`.
+/// same with masks, with all features), threads, blocks per multiprocessor, arch, reason)`. Of kind
+/// `HalfPlain` there are entries without masks only.
 #[macro_export]
 macro_rules! attention_forward_tiles {
     ($callback:ident) => {
         $callback! {
-            (portable_d32, Always, Half, 32, 32, (2, 4, 2, 4, 8, 8), 128, 2, "sm_80",
+            (portable_d32, Always, Half, 32, 32, (2, 4, 2, 4, 16, 8, 8), 128, 2, "sm_80",
                 "128 queries, 32 a warp: half the reads of k and v from shared memory that 16 take")
-            (portable_d64_few, RowsUpTo(64), Half, 64, 64, (1, 4, 4, 8, 8, 8), 128, 3, "sm_80",
+            (portable_d64_few, RowsUpTo(64), Half, 64, 64, (1, 4, 4, 8, 8, 8, 8), 128, 3, "sm_80",
                 "64 queries: of few, a smaller share of a tile is empty")
-            (portable_d64, Always, Half, 64, 64, (2, 4, 4, 8, 8, 4), 128, 2, "sm_80",
+            (portable_d64_wide, SharedFrom(163_840), HalfPlain, 64, 64, (2, 4, 4, 8, 16, 16, 16), 128, 2,
+                "sm_80",
+                "128 queries, 32 a warp, 128 keys at a time: half the barriers, maxima and votes that 64 \
+keys take; shared memory for two blocks is there from 160 KiB on")
+            (portable_d64, Always, Half, 64, 64, (2, 4, 4, 8, 8, 8, 8), 128, 2, "sm_80",
                 "128 queries, 32 a warp: half the reads of k and v from shared memory that 16 take")
-            (portable_d96, Always, Half, 96, 96, (2, 4, 6, 12, 8, 4), 128, 2, "sm_80",
+            (portable_d96, Always, Half, 96, 96, (2, 4, 6, 12, 8, 4, 8), 128, 2, "sm_80",
                 "128 queries, 32 a warp: half the reads of k and v from shared memory that 16 take")
-            (portable_d128_few, RowsUpTo(64), Half, 128, 128, (1, 4, 8, 16, 8, 8), 128, 2, "sm_80",
+            (portable_d128_few, RowsUpTo(64), Half, 128, 128, (1, 4, 8, 16, 8, 8, 8), 128, 2, "sm_80",
                 "64 queries: of few, a smaller share of a tile is empty")
-            (portable_d128, Always, Half, 128, 128, (2, 4, 8, 16, 8, 4), 128, 2, "sm_80",
+            (portable_d128, Always, Half, 128, 128, (2, 4, 8, 16, 8, 4, 4), 128, 2, "sm_80",
                 "128 queries, 32 a warp: half the reads of k and v from shared memory that 16 take; \
 two blocks on a multiprocessor, so that one multiplies while the other computes exponentials")
-            (portable_d192_v128, Always, Half, 192, 128, (2, 4, 12, 16, 4, 4), 128, 2, "sm_80",
+            (portable_d192_v128, Always, Half, 192, 128, (2, 4, 12, 16, 4, 4, 4), 128, 2, "sm_80",
                 "128 queries, 32 a warp; 32 keys at a time, so that two blocks fit on a \
 multiprocessor")
-            (portable_d192, Always, Half, 192, 192, (1, 4, 12, 24, 4, 4), 128, 2, "sm_80",
+            (portable_d192, Always, Half, 192, 192, (1, 4, 12, 24, 4, 4, 4), 128, 2, "sm_80",
                 "64 queries, 16 a warp, since the output of 32 would not leave registers for scores")
-            (portable_d256, Always, Half, 256, 256, (1, 4, 16, 32, 4, 4), 128, 2, "sm_80",
+            (portable_d256, Always, Half, 256, 256, (1, 4, 16, 32, 4, 4, 4), 128, 2, "sm_80",
                 "64 queries, 16 a warp, since the output of 32 would take all registers; 32 keys at \
 a time, so that it fits where a block has 99 KiB of shared memory")
-            (portable_f32_d64, Always, Single, 64, 64, (1, 4, 8, 8, 4, 4), 128, 2, "sm_80",
+            (portable_f32_d64, Always, Single, 64, 64, (1, 4, 8, 8, 4, 4, 4), 128, 2, "sm_80",
                 "64 queries, 16 a warp: each product is three of tf32, so that reads do not matter")
-            (portable_f32_d128, Always, Single, 128, 128, (1, 4, 16, 16, 4, 4), 128, 2, "sm_80",
+            (portable_f32_d128, Always, Single, 128, 128, (1, 4, 16, 16, 4, 4, 4), 128, 2, "sm_80",
                 "64 queries, 16 a warp: each product is three of tf32, so that reads do not matter")
-            (portable_f32_d256, Always, Single, 256, 256, (1, 2, 32, 32, 4, 4), 64, 1, "sm_80",
+            (portable_f32_d256, Always, Single, 256, 256, (1, 2, 32, 32, 4, 4, 4), 64, 1, "sm_80",
                 "32 queries, for want of shared memory, of which it takes 161 KiB")
         }
     };

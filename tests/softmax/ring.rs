@@ -192,11 +192,15 @@ fn rows_with_element_masks() {
 fn every_synchronisation_is_needed() {
     let columns = 5 * stretch() + 12;
     let lengths = Some(std::array::from_fn(|i| ((i + 1) * columns / ROWS) as i32));
-    let problem =
-        Problem::new(&Device::emulator(), columns, Hidden { lengths, bytes: true, ..NOTHING });
-    let check = |device: &Device| problem.check(device, 2, 2);
-    let sites = sites(check);
-    assert_eq!(sites.len(), 13, "{sites:#?}");
-    assert_needed("ring4", sites, check);
-    assert_enough("ring4", SEEDS, check);
+    // With masks; and without, where sums of rows are begun ahead of them.
+    for hidden in [Hidden { lengths, bytes: true, ..NOTHING }, NOTHING] {
+        let problem = Problem::new(&Device::emulator(), columns, hidden);
+        // Rows that take all slots, and rows that do not.
+        let check =
+            |device: &Device| [2, 5].iter().try_for_each(|&slots| problem.check(device, 2, slots));
+        let sites = sites(check);
+        assert_eq!(sites.len(), 13, "{hidden:?}: {sites:#?}");
+        assert_needed("ring4", sites, check);
+        assert_enough("ring4", SEEDS, check);
+    }
 }

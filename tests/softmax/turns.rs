@@ -226,8 +226,8 @@ fn every_synchronisation_is_needed() {
         }
         let expected = match (tile.sharing, tile.residence) {
             (_, Residence::Registers) => 1,
-            (Sharing::Block, _) => 7,
-            _ => 11,
+            (Sharing::Block, _) => 6,
+            _ => 10,
         };
         assert_eq!(sites.len(), expected, "{}: {sites:#?}", tile.name);
         assert_needed(tile.name, sites, check);

@@ -45,6 +45,9 @@ pub struct Cell {
     /// What hides parts of rows: `none`, `bytes` (one for each element), `heads` (bytes that all
     /// heads share), `additive`, `causal`, `window`, `lengths`.
     pub mask: String,
+    /// The bytes that x was to take, about, where that is not the usual number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_bytes: Option<u64>,
     /// Our tile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tile: Option<String>,
@@ -179,6 +182,7 @@ mod tests {
             columns: 4,
             shape: vec![],
             mask: "none".into(),
+            total_bytes: None,
             tile: None,
             bytes: 48,
             checked_error: Some(0.001),

@@ -69,6 +69,6 @@ impl RawAttention {
     /// Pointers and memory, which no plan covers.
     pub(super) fn check_memory(&self) -> Result<()> {
         let outputs = 1 + usize::from(self.lse.is_some());
-        raw::check_memory(|| self.tensors(), outputs, |_, _| false)
+        raw::check_memory(self.tensors(), outputs, |_, _| false)
     }
 }

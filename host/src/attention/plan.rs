@@ -67,7 +67,7 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
             .map_err(|tried| tried.into_error(OPERATION))?;
     let (tile, (kernel, cut)) = (candidate.tile, cut);
     let (problem, blocks) = with_cut(template, &forms, cut)?;
-    let config = Cut::config(blocks, tile);
+    let config = Cut::config(blocks, &candidate);
     passed_over.extend(not_plain.map(|reason| (PLAIN, reason.to_owned())));
     let explanation = Explanation {
         kernel: kernel.name(),
@@ -81,22 +81,22 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
     Ok(Plan { launch, workspace_bytes: 0, explanation })
 }
 
-/// What a kernel must be able to do; and if that is everything, why.
+/// What a kernel must be able to do; and if that is not as little as possible, why.
 fn features(
     problem: &AttentionForward,
     call: &RawAttention,
     forms: &Forms,
 ) -> (Features, Option<&'static str>) {
     let reasons = [
-        (!forms.aligned, "not all rows of q, k, v and o are on 16-byte boundaries"),
-        (call.mask.bytes.is_some(), "there is a boolean mask"),
-        (call.mask.additive.is_some(), "there is a bias"),
-        (call.slopes.is_some(), "there are slopes of ALiBi"),
-        (problem.softcap != 0.0, "there is a softcap"),
-        (problem.dropped != 0, "there is dropout"),
+        (!forms.aligned, Features::All, "not all rows of q, k, v and o are on 16-byte boundaries"),
+        (problem.softcap != 0.0, Features::All, "there is a softcap"),
+        (problem.dropped != 0, Features::All, "there is dropout"),
+        (call.mask.bytes.is_some(), Features::Masked, "there is a boolean mask"),
+        (call.mask.additive.is_some(), Features::Masked, "there is a bias"),
+        (call.slopes.is_some(), Features::Masked, "there are slopes of ALiBi"),
     ];
-    let reason = reasons.iter().find(|(given, _)| *given).map(|&(_, reason)| reason);
-    (if reason.is_some() { Features::All } else { Features::Plain }, reason)
+    let reason = reasons.into_iter().find(|(given, ..)| *given);
+    reason.map_or((Features::Plain, None), |(_, features, reason)| (features, Some(reason)))
 }
 
 /// The kernel's problem without pointers, and before it is cut.

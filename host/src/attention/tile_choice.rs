@@ -13,10 +13,12 @@ use kernels::{
 /// An entry.
 type Entry = &'static Kernel<(AttentionForward,)>;
 
-/// A row of the table, and the entry of it that a problem would take, if it has one.
+/// A row of the table, and the entry of it that a problem would take, if it has one, with the shared
+/// memory that it needs.
 #[derive(Clone, Copy)]
 pub(super) struct Candidate {
     pub tile: &'static AttentionTile,
+    pub shared_bytes: u32,
     entry: Option<Entry>,
 }
 
@@ -25,6 +27,8 @@ pub(super) struct Candidate {
 pub(super) enum Features {
     /// Nothing.
     Plain,
+    /// Boolean masks, biases, ALiBi.
+    Masked,
     /// Everything: boolean masks, biases, ALiBi, softcap, dropout, rows off the 16-byte grid.
     All,
 }
@@ -56,9 +60,10 @@ pub(super) struct Cut {
 /// The table's rows with the entries for an element type and features.
 pub(super) fn candidates(dtype: Dtype, features: Features) -> impl Iterator<Item = Candidate> {
     let of_dtype = [Dtype::F16, Dtype::Bf16, Dtype::F32].iter().position(|&known| known == dtype);
-    ATTENTION_FORWARD_VARIANTS.iter().map(move |variant| {
-        let of_dtype = of_dtype.and_then(|dtype| variant.kernels[dtype]);
-        Candidate { tile: &variant.tile, entry: of_dtype.map(|kernels| kernels[features as usize]) }
+    ATTENTION_FORWARD_VARIANTS.iter().map(move |variant| Candidate {
+        tile: &variant.tile,
+        shared_bytes: variant.tile.shared_bytes[features as usize],
+        entry: of_dtype.and_then(|dtype| variant.kernels[dtype][features as usize]),
     })
 }
 
@@ -72,10 +77,10 @@ impl choice::Candidate for Candidate {
 
     fn cut(&self, demand: &Demand) -> Result<(Entry, Cut), String> {
         let Some(entry) = self.entry else {
-            return Err(format!("has no kernel for {}", demand.dtype));
+            return Err(format!("has no kernel for {} with all that is asked for", demand.dtype));
         };
         runs_on(entry.arch(), demand.capability)?;
-        let (needed, most) = (self.tile.shared_bytes, demand.shared_bytes);
+        let (needed, most) = (self.shared_bytes, demand.shared_bytes);
         if needed > most {
             return Err(format!("needs {needed} bytes of shared memory a block, of {most}"));
         }
@@ -100,6 +105,16 @@ impl choice::Candidate for Candidate {
                     return Ok(());
                 }
                 Err(format!("eligible, but preferred only for up to {most} rows, not {rows}"))
+            }
+            AttentionPreference::SharedFrom(least) => {
+                let most = demand.shared_bytes;
+                if most >= least {
+                    return Ok(());
+                }
+                Err(format!(
+                    "eligible, but preferred only where a block can have {least} bytes of shared \
+                     memory, not {most}"
+                ))
             }
         }
     }
@@ -133,7 +148,8 @@ impl Cut {
     }
 
     /// The launch of so many blocks.
-    pub fn config(blocks: u64, tile: &AttentionTile) -> LaunchConfig {
-        LaunchConfig::new(blocks as u32, tile.threads).shared_bytes(tile.shared_bytes)
+    pub fn config(blocks: u64, candidate: &Candidate) -> LaunchConfig {
+        LaunchConfig::new(blocks as u32, candidate.tile.threads)
+            .shared_bytes(candidate.shared_bytes)
     }
 }

@@ -7,6 +7,7 @@ use super::{
 use crate::{Error, PtxLibrary, Result};
 use cuda_driver::calls;
 use cuda_ptx::Arch;
+use foldhash::fast::RandomState;
 use std::{
     collections::HashMap,
     ffi::{CString, c_void},
@@ -30,7 +31,7 @@ pub(crate) struct Kernels {
     /// The last one registered first.
     libraries: RwLock<Vec<&'static PtxLibrary>>,
     /// Modules are never unloaded: a graph or a launch may still need them.
-    loaded: RwLock<HashMap<String, &'static LoadedKernel>>,
+    loaded: RwLock<HashMap<String, &'static LoadedKernel, RandomState>>,
     /// Held while loading, so that no entry is compiled twice.
     loading: Mutex<()>,
 }

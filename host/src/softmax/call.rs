@@ -76,18 +76,18 @@ impl From<&RawBackward> for Call {
 
 impl Call {
     /// Every tensor with its name in errors; outputs first.
-    pub fn tensors(&self) -> impl Iterator<Item = (&'static str, RawTensor)> {
-        let Call { operation, source, gradient, output, lse, scale, mask } = *self;
+    pub fn tensors(&self) -> impl Iterator<Item = (&'static str, &RawTensor)> {
+        let Call { operation, source, gradient, output, lse, scale, mask } = self;
         [
             (operation.output(), Some(output)),
-            ("lse", lse),
+            ("lse", lse.as_ref()),
             (operation.source(), Some(source)),
-            ("dp", gradient),
-            ("scale", scale),
-            ("mask", mask.bytes.map(|(raw, _)| raw)),
-            ("additive mask", mask.additive),
-            ("lengths", mask.lengths.map(|(raw, _)| raw)),
-            ("bank index", mask.bank_index),
+            ("dp", gradient.as_ref()),
+            ("scale", scale.as_ref()),
+            ("mask", mask.bytes.as_ref().map(|(raw, _)| raw)),
+            ("additive mask", mask.additive.as_ref()),
+            ("lengths", mask.lengths.as_ref().map(|(raw, _)| raw)),
+            ("bank index", mask.bank_index.as_ref()),
         ]
         .into_iter()
         .filter_map(|(name, raw)| Some((name, raw?)))
@@ -124,7 +124,7 @@ impl Call {
     /// Pointers and memory, which no plan covers.
     pub fn check_memory(&self) -> Result<()> {
         let outputs = 1 + usize::from(self.lse.is_some());
-        raw::check_memory(|| self.tensors(), outputs, |name, input| self.is_in_place(name, input))
+        raw::check_memory(self.tensors(), outputs, |name, input| self.is_in_place(name, input))
     }
 
     /// Whether this input of a backward is the output itself, which may be: each element is read by

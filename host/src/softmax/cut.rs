@@ -6,7 +6,8 @@ use kernels::{
     reduction,
     softmax::{
         ring,
-        stage::{MAX_SLOTS, SLOTS, SLOTS_IN_TURNS},
+        row_threads::{Block, Cluster},
+        stage::{MAX_SLOTS, SLOTS_IN_TURNS, slots_of},
     },
     tiles::{Residence, Sharing, SoftmaxTile},
 };
@@ -230,7 +231,11 @@ fn staged(
         sharers = sharers * u64::from(tile.threads) / threads;
     }
     let available = |first| SHARED_BYTES / sharers - SYSTEM_BYTES - u64::from(first);
-    let most = (available(SLOTS).max(budget) / slot_bytes).clamp(1, MAX_SLOTS.into());
+    let slots_at = match tile.sharing {
+        Sharing::Cluster => slots_of::<Cluster>(threads as u32),
+        _ => slots_of::<Block>(threads as u32),
+    };
+    let most = (available(slots_at).max(budget) / slot_bytes).clamp(1, MAX_SLOTS.into());
     let slots = kept(cluster).min(most);
     let threads = threads as u32;
     let cut = Cut {
@@ -240,7 +245,7 @@ fn staged(
         slots: slots as u32,
         slots_ahead: 0,
         turns: Turns::NONE,
-        shared_bytes: SLOTS + (slots * slot_bytes) as u32,
+        shared_bytes: slots_at + (slots * slot_bytes) as u32,
     };
     if !in_turns {
         return Ok(cut);

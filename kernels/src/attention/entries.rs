@@ -8,7 +8,7 @@ use super::{
     naive::naive,
     portable::{
         cut::Cut,
-        scores::{Full, Plain},
+        scores::{Full, Masked, Plain},
     },
     problem::AttentionForward,
 };
@@ -43,24 +43,29 @@ naive_entries!(f16 bf16 f32);
 
 macro_rules! forward_entries {
     ($(($tile:ident, $preference:expr, $Kind:ident, $head_dim:tt, $value_dim:tt,
-        ($fragments:tt, $warps:tt, $depth:tt, $columns:tt, $keys:tt, $full:tt),
+        ($fragments:tt, $warps:tt, $depth:tt, $columns:tt, $keys:tt, $masked:tt, $full:tt),
         $threads:tt, $blocks:tt, $arch:tt, $reason:tt))*) => {
         $(
             entries_of_kind! {
-                $Kind $tile ($fragments, $warps, $depth, $columns) $keys $full $threads $blocks $arch
+                $Kind $tile ($fragments, $warps, $depth, $columns) $keys $masked $full $threads $blocks $arch
             }
         )*
     };
 }
 
 macro_rules! entries_of_kind {
-    (Half $tile:ident $cut:tt $keys:tt $full:tt $($rest:tt)*) => {
-        forward_entry! { f16 plain Plain $tile $cut $keys $($rest)* }
+    (Half $tile:ident $cut:tt $keys:tt $masked:tt $full:tt $($rest:tt)*) => {
+        entries_of_kind! { HalfPlain $tile $cut $keys $masked $full $($rest)* }
+        forward_entry! { f16 masked Masked $tile $cut $masked $($rest)* }
         forward_entry! { f16 full Full $tile $cut $full $($rest)* }
-        forward_entry! { bf16 plain Plain $tile $cut $keys $($rest)* }
+        forward_entry! { bf16 masked Masked $tile $cut $masked $($rest)* }
         forward_entry! { bf16 full Full $tile $cut $full $($rest)* }
     };
-    (Single $tile:ident $cut:tt $keys:tt $full:tt $($rest:tt)*) => {
+    (HalfPlain $tile:ident $cut:tt $keys:tt $masked:tt $full:tt $($rest:tt)*) => {
+        forward_entry! { f16 plain Plain $tile $cut $keys $($rest)* }
+        forward_entry! { bf16 plain Plain $tile $cut $keys $($rest)* }
+    };
+    (Single $tile:ident $cut:tt $keys:tt $masked:tt $full:tt $($rest:tt)*) => {
         forward_entry! { f32 plain Plain $tile $cut $keys $($rest)* }
         forward_entry! { f32 full Full $tile $cut $full $($rest)* }
     };
@@ -99,18 +104,14 @@ cuda_std::host_only! {
     pub struct AttentionForwardVariant {
         /// How the kernel is cut.
         pub tile: AttentionTile,
-        /// By element type (f16, bf16, f32), where it has that; then plain, or with all features.
-        pub kernels: [Option<[&'static Kernel<(AttentionForward,)>; 2]>; 3],
-    }
-
-    /// The larger of two numbers.
-    const fn larger(a: u32, b: u32) -> u32 {
-        if a > b { a } else { b }
+        /// By element type (f16, bf16, f32); then plain, with masks, or with all features. With f32,
+        /// masks are among all features.
+        pub kernels: [[Option<&'static Kernel<(AttentionForward,)>>; 3]; 3],
     }
 
     macro_rules! forward_variants {
         ($(($tile:ident, $preference:expr, $Kind:ident, $head_dim:tt, $value_dim:tt,
-            ($fragments:tt, $warps:tt, $depth:tt, $columns:tt, $keys:tt, $full:tt),
+            ($fragments:tt, $warps:tt, $depth:tt, $columns:tt, $keys:tt, $masked:tt, $full:tt),
             $threads:tt, $blocks:tt, $arch:tt, $reason:tt))*) => {
             /// All of them, in order of preference.
             pub static ATTENTION_FORWARD_VARIANTS: &[AttentionForwardVariant] = &[$(
@@ -127,10 +128,11 @@ cuda_std::host_only! {
                         keys: <cut_of_kind!($Kind $fragments, $warps, $depth, $columns, $keys)>::KEY_COUNT,
                         threads: $threads,
                         blocks_per_sm: $blocks,
-                        shared_bytes: larger(
+                        shared_bytes: [
                             <cut_of_kind!($Kind $fragments, $warps, $depth, $columns, $keys)>::SHARED_BYTES,
-                            <cut_of_kind!($Kind $fragments, $warps, $depth, $columns, $full)>::SHARED_BYTES_OF_ALL,
-                        ),
+                            <cut_of_kind!($Kind $fragments, $warps, $depth, $columns, $masked)>::SHARED_BYTES_WITH_MASKS,
+                            <cut_of_kind!($Kind $fragments, $warps, $depth, $columns, $full)>::SHARED_BYTES_WITH_MASKS,
+                        ],
                         arch: $arch,
                         reason: $reason,
                     },
@@ -142,31 +144,42 @@ cuda_std::host_only! {
 
     macro_rules! cut_of_kind {
         (Half $($cut:tt)*) => { Cut<2, $($cut)*> };
+        (HalfPlain $($cut:tt)*) => { Cut<2, $($cut)*> };
         (Single $($cut:tt)*) => { Cut<4, $($cut)*> };
     }
 
     macro_rules! kernels_of_kind {
         (Half $tile:ident) => {
             paste! {[
-                Some([
-                    &[<attention_forward_f16_plain_ $tile>],
-                    &[<attention_forward_f16_full_ $tile>],
-                ]),
-                Some([
-                    &[<attention_forward_bf16_plain_ $tile>],
-                    &[<attention_forward_bf16_full_ $tile>],
-                ]),
-                None,
+                [
+                    Some(&[<attention_forward_f16_plain_ $tile>]),
+                    Some(&[<attention_forward_f16_masked_ $tile>]),
+                    Some(&[<attention_forward_f16_full_ $tile>]),
+                ],
+                [
+                    Some(&[<attention_forward_bf16_plain_ $tile>]),
+                    Some(&[<attention_forward_bf16_masked_ $tile>]),
+                    Some(&[<attention_forward_bf16_full_ $tile>]),
+                ],
+                [None; 3],
+            ]}
+        };
+        (HalfPlain $tile:ident) => {
+            paste! {[
+                [Some(&[<attention_forward_f16_plain_ $tile>]), None, None],
+                [Some(&[<attention_forward_bf16_plain_ $tile>]), None, None],
+                [None; 3],
             ]}
         };
         (Single $tile:ident) => {
             paste! {[
-                None,
-                None,
-                Some([
-                    &[<attention_forward_f32_plain_ $tile>],
-                    &[<attention_forward_f32_full_ $tile>],
-                ]),
+                [None; 3],
+                [None; 3],
+                [
+                    Some(&[<attention_forward_f32_plain_ $tile>]),
+                    Some(&[<attention_forward_f32_full_ $tile>]),
+                    Some(&[<attention_forward_f32_full_ $tile>]),
+                ],
             ]}
         };
     }

@@ -6,9 +6,14 @@ use cuda_std::{
     warp::lane_id,
 };
 
-/// Bytes of shared memory that [`merge`] uses, if it is called once, for any block: a slot for each
-/// of 32 warps.
-pub const SHARED_BYTES: u32 = 32 * part::SLOT_BYTES;
+/// Bytes of shared memory that [`merge`] uses, if it is called once, in a block of `threads` threads: a
+/// slot for each warp.
+pub const fn shared_bytes(threads: u32) -> u32 {
+    threads / 32 * part::SLOT_BYTES
+}
+
+/// The same for any block.
+pub const SHARED_BYTES: u32 = shared_bytes(1024);
 
 /// Bytes of shared memory that [`merge`] uses, if it is called any number of times.
 pub const SHARED_BYTES_IN_TURNS: u32 = 2 * SHARED_BYTES;
@@ -20,14 +25,15 @@ pub const SHARED_BYTES_IN_TURNS: u32 = 2 * SHARED_BYTES;
 ///
 /// # Safety
 /// All threads of the block must call together, full warps only, with `turn` 0, 1, 2 and so on.
-/// `scratch` is the address of [`SHARED_BYTES`] of shared memory if there is but one turn, else of
+/// `scratch` is the address of [`shared_bytes`] of shared memory if there is but one turn, else of
 /// [`SHARED_BYTES_IN_TURNS`], aligned to 8.
 #[inline(always)]
 pub unsafe fn merge<P: Part>(of_warp: P, coefficient: P::Number, scratch: u32, turn: u32) -> P {
     let scratch = scratch + turn % 2 * SHARED_BYTES;
-    if lane_id() == 0 {
+    let warps = block_dim_x() / 32;
+    if warps > 1 && lane_id() == 0 {
         part::store(of_warp, scratch, thread_idx_x() / 32);
     }
     sync_threads();
-    part::merge_stored(coefficient, scratch, block_dim_x() / 32)
+    if warps > 1 { part::merge_stored(coefficient, scratch, warps) } else { of_warp }
 }

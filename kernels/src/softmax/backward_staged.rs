@@ -44,7 +44,7 @@ pub unsafe fn backward_staged<
 
     // Copy.
     let stretch_bytes = block_dim_x() * 16 * VECTORS as u32;
-    let slots = Slots::of(rows, 2 * stretch_bytes);
+    let slots = Slots::of::<T>(rows, 2 * stretch_bytes);
     slots.fill(row.walk, |walk, to, barrier| {
         let stretch = row.stretch(walk);
         let bytes = stretch.copy(stretch.x_at(0), to, barrier);
@@ -141,7 +141,11 @@ pub unsafe fn backward_staged<
             );
             slot += 1;
         } else {
-            stretch.store_constant::<VECTORS, ALIGNED>(dx, E::Accumulator::ZERO);
+            stretch.store_constant::<VECTORS, ALIGNED>(
+                dx,
+                E::Accumulator::ZERO,
+                walk.is_full_length(),
+            );
         }
         walk = walk.next();
     }

@@ -67,7 +67,11 @@ pub unsafe fn backward_streamed<
                 rows, scale, held, gradient, dx, of_row, false,
             );
         } else {
-            stretch.store_constant::<VECTORS, ALIGNED>(dx, E::Accumulator::ZERO);
+            stretch.store_constant::<VECTORS, ALIGNED>(
+                dx,
+                E::Accumulator::ZERO,
+                walk.is_full_length(),
+            );
         }
         walk = walk.next();
     }

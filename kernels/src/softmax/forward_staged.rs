@@ -11,7 +11,7 @@
 //!   multiprocessor overlap one's loads with another's passes.
 //! - Rows that share all their masks (those of all heads) are taken in turn by the same blocks, which
 //!   read the masks once and keep a bit of them for each element ([`super::shared_masks`]).
-//! - Shared memory: [`super::stage::SLOTS`] bytes, and a slot of 16 VECTORS bytes a thread for each
+//! - Shared memory: [`super::stage::slots_of`] bytes, and a slot of 16 VECTORS bytes a thread for each
 //!   stretch that is kept; in turns [`super::stage::SLOTS_IN_TURNS`], slots for stretches of the next
 //!   row, and 4 bytes a thread for each stretch that is kept.
 //! - Roofline: memory. x is read once if there are enough slots.
@@ -21,12 +21,13 @@ use super::{
     long_row::LongRow,
     mask::{InStretches, MaskKind},
     problem::{SoftmaxForward, output_offset},
-    row::{Held, Stored},
+    row::{Held, HiddenMarks, Stored},
     row_threads::RowThreads,
     scale::Scale,
     shared_masks::SharedMasks,
     slots_in_turns::SlotsInTurns,
     stage::{Slots, Stage},
+    walk::Walk,
 };
 use crate::{
     numbers::{Accumulator, Element},
@@ -54,7 +55,7 @@ pub unsafe fn forward_staged<
     let slot_bytes = block_dim_x() * 16 * VECTORS as u32;
     if !K::IN_TURNS {
         let row = LongRow::<E, T, ALIGNED>::of::<K, VECTORS>(problem, at, at.row());
-        let mut slots = Slots::of(problem, slot_bytes);
+        let mut slots = Slots::of::<T>(problem, slot_bytes);
         slots.fill(row.walk, |walk, to, barrier| row.copy(walk, to, barrier));
         let masks = SharedMasks::NONE;
         two_passes::<E, K, T, _, VECTORS, ALIGNED, _>(problem, &row, scale, &mut slots, masks);
@@ -98,24 +99,124 @@ pub(super) unsafe fn two_passes<
     slots: &mut S,
     masks: SharedMasks<KEPT>,
 ) {
-    let y_of_row = || problem.y.cast::<E>().offset(output_offset(problem, row.row) as isize);
+    let begun = Summed::nothing(row.walk);
+    let summed =
+        first_pass::<E, K, T, _, VECTORS, ALIGNED, _>(problem, row, scale, slots, masks, begun);
+    second_pass::<E, K, T, _, VECTORS, ALIGNED>(problem, row, scale, slots, summed, |_| {});
+}
 
-    // Zeros depend on nothing: they are on their way while the row is still loading.
-    let mut walk = row.walk;
-    while K::RANGE && walk.is_on_row() {
-        if !walk.is_seen() {
-            let y = y_of_row().offset(walk.begin() as isize);
-            row.stretch(walk).store_constant::<VECTORS, ALIGNED>(y, E::Accumulator::ZERO);
-        }
-        walk = walk.next();
+/// How far the first pass over a row has come, on one thread.
+#[derive(Clone, Copy)]
+pub(super) struct Summed<E: Element> {
+    /// The first stretch that is left.
+    walk: Walk,
+    /// Of those before it, how many see anything.
+    seen: u32,
+    /// Maximum and sum of these.
+    of_lane: Statistics<E::Accumulator>,
+}
+
+impl<E: Element> Summed<E> {
+    /// Of a row whose first stretch is `walk`'s.
+    #[inline(always)]
+    pub fn nothing(walk: Walk) -> Self {
+        Summed { walk, seen: 0, of_lane: Statistics::EMPTY }
     }
 
-    // First pass: maximum and sum, over the stretches that see anything.
-    let mut slot = 0;
-    walk = row.walk;
-    let mut of_lane = Statistics::<E::Accumulator>::EMPTY;
-    // Full stretches apart take more registers than there are for f64 with an additive mask.
-    let fast = !K::ADDITIVE || E::LANES > 2;
+    /// How many stretches that see anything are added.
+    #[inline(always)]
+    pub fn seen(&self) -> u32 {
+        self.seen
+    }
+
+    /// Is the stretch that comes next full?
+    #[inline(always)]
+    pub fn is_at_full(&self) -> bool {
+        self.walk.is_full()
+    }
+
+    /// Adds the stretch that comes next, which is full, and has been copied to shared memory at `at`;
+    /// `marks` is what masks hide of it.
+    ///
+    /// # Safety
+    /// The problem's tensors must be valid for the row; the copy has been waited for.
+    #[inline(always)]
+    pub unsafe fn add_full<
+        K: MaskKind,
+        T: RowThreads,
+        const VECTORS: usize,
+        const ALIGNED: bool,
+    >(
+        &mut self,
+        problem: &SoftmaxForward,
+        row: &LongRow<E, T, ALIGNED>,
+        scale: Scale<E::Accumulator>,
+        at: u32,
+        marks: HiddenMarks<VECTORS>,
+    ) {
+        let stretch = row.stretch(self.walk);
+        let held =
+            stretch.take::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, at, marks, true);
+        self.of_lane = stretch.accumulate::<InStretches<K>, VECTORS, ALIGNED>(
+            problem,
+            scale,
+            &held,
+            self.of_lane,
+        );
+        (self.walk, self.seen) = (self.walk.next(), self.seen + 1);
+    }
+}
+
+/// Full stretches are taken apart: but that takes more registers than there are for f64 with an
+/// additive mask.
+const fn takes_full_apart<E: Element, K: MaskKind>() -> bool {
+    !K::ADDITIVE || E::LANES > 2
+}
+
+/// What the first pass over a row leaves for the second.
+#[derive(Clone, Copy)]
+pub(super) struct OfRow<E: Element, const VECTORS: usize> {
+    /// The row's maximum and sum.
+    statistics: Statistics<E::Accumulator>,
+    /// The first stretch that is not kept, if it is held.
+    first_unkept: Held<E, VECTORS>,
+}
+
+/// The first pass over a row, from `summed` on: its maximum and sum, over the stretches that see
+/// anything. Those that see nothing become zeros.
+///
+/// # Safety
+/// As for [`two_passes`].
+#[inline(always)]
+pub(super) unsafe fn first_pass<
+    E: Element,
+    K: MaskKind,
+    T: RowThreads,
+    S: Stage,
+    const VECTORS: usize,
+    const ALIGNED: bool,
+    const KEPT: bool,
+>(
+    problem: &SoftmaxForward,
+    row: &LongRow<E, T, ALIGNED>,
+    scale: Scale<E::Accumulator>,
+    slots: &mut S,
+    masks: SharedMasks<KEPT>,
+    mut summed: Summed<E>,
+) -> OfRow<E, VECTORS> {
+    // Zeros depend on nothing: they are on their way while the row is still loading.
+    if K::RANGE {
+        let (y, mut walk) = (y_of_row(problem, row), row.walk);
+        while walk.is_on_row() {
+            if !walk.is_seen() {
+                let y = y.offset(walk.begin() as isize);
+                let (stretch, full) = (row.stretch(walk), walk.is_full_length());
+                stretch.store_constant::<VECTORS, ALIGNED>(y, E::Accumulator::ZERO, full);
+            }
+            walk = walk.next();
+        }
+    }
+
     let mut first_unkept = Held::<E, VECTORS>::NOTHING;
     loop {
         // Masks come from memory: they are on their way while those before are at work, unless
@@ -123,62 +224,81 @@ pub(super) unsafe fn two_passes<
         let ahead = !K::ADDITIVE && !KEPT;
         let mut bytes_ahead = [[0; 2]; VECTORS];
         if ahead {
-            bytes_ahead = row.bytes_of_full::<K, VECTORS>(walk);
+            bytes_ahead = row.bytes_of_full::<K, VECTORS>(summed.walk);
         }
-        while fast && walk.is_full() && slots.keeps(slot) {
-            let (stretch, at) = (row.stretch(walk), slots.at(slot));
+        while takes_full_apart::<E, K>() && summed.walk.is_full() && slots.keeps(summed.seen) {
             let marks = if KEPT {
-                masks.recall(slot)
+                masks.recall(summed.seen)
             } else {
                 let mut bytes = bytes_ahead;
                 if ahead {
-                    bytes_ahead = row.bytes_of_full::<K, VECTORS>(walk.next());
+                    bytes_ahead = row.bytes_of_full::<K, VECTORS>(summed.walk.next());
                 } else {
-                    bytes = row.bytes_of_full::<K, VECTORS>(walk);
+                    bytes = row.bytes_of_full::<K, VECTORS>(summed.walk);
                 }
-                stretch.marks::<K, VECTORS>(problem, bytes)
+                row.stretch(summed.walk).marks::<K, VECTORS>(problem, bytes)
             };
-            slots.wait(slot);
-            let held =
-                stretch.take::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, at, marks, true);
-            of_lane = stretch
-                .accumulate::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, &held, of_lane);
-            (walk, slot) = (walk.next(), slot + 1);
+            slots.wait(summed.seen);
+            let at = slots.at(summed.seen);
+            summed.add_full::<K, T, VECTORS, ALIGNED>(problem, row, scale, at, marks);
         }
-        if !walk.is_on_row() {
+        if !summed.walk.is_on_row() {
             break;
         }
-        if walk.is_seen() {
-            let stretch = row.stretch(walk);
+        if summed.walk.is_seen() {
+            let (stretch, slot) = (row.stretch(summed.walk), summed.seen);
             let held = if slots.keeps(slot) {
                 let bytes = stretch.load_bytes::<K, VECTORS, ALIGNED>(false);
                 slots.wait(slot);
                 let at = slots.at(slot);
                 let marks = stretch.marks::<K, VECTORS>(problem, bytes);
-                stretch.take::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, at, marks, false)
+                stretch.take::<K, VECTORS, ALIGNED>(problem, scale, at, marks, false)
             } else {
-                let loaded = stretch.load::<InStretches<K>, VECTORS, ALIGNED>(problem, scale);
+                let loaded = stretch.load::<K, VECTORS, ALIGNED>(problem, scale);
                 if slots.holds(slot) {
                     first_unkept = loaded;
                 }
                 loaded
             };
-            of_lane = stretch
-                .accumulate::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, &held, of_lane);
-            slot += 1;
+            summed.of_lane =
+                stretch.accumulate::<K, VECTORS, ALIGNED>(problem, scale, &held, summed.of_lane);
+            summed.seen += 1;
         }
-        walk = walk.next();
+        summed.walk = summed.walk.next();
     }
-    let of_warp = of_lane.merge_lanes(scale.coefficient, row.at.lanes());
-    let of_row = row.at.merge(of_warp, scale.coefficient);
-    slots.summed(slot);
+    let of_warp = summed.of_lane.merge_lanes(scale.coefficient, row.at.lanes());
+    let statistics = row.at.merge(of_warp, scale.coefficient);
+    slots.summed(summed.seen);
+    OfRow { statistics, first_unkept }
+}
 
-    // Second pass.
-    let y = y_of_row();
-    let factors = (of_row.reference(), normalizer(of_row, row.mask.outside_bank));
-    (walk, slot) = (row.walk, 0);
+/// The second pass over a row: writes y and the log-sum-exp. After each stretch that sees anything
+/// comes `between`.
+///
+/// # Safety
+/// As for [`two_passes`].
+#[inline(always)]
+pub(super) unsafe fn second_pass<
+    E: Element,
+    K: MaskKind,
+    T: RowThreads,
+    S: Stage,
+    const VECTORS: usize,
+    const ALIGNED: bool,
+>(
+    problem: &SoftmaxForward,
+    row: &LongRow<E, T, ALIGNED>,
+    scale: Scale<E::Accumulator>,
+    slots: &mut S,
+    of_row: OfRow<E, VECTORS>,
+    mut between: impl FnMut(&S),
+) {
+    let OfRow { statistics, first_unkept } = of_row;
+    let y = y_of_row(problem, row);
+    let factors = (statistics.reference(), normalizer(statistics, row.mask.outside_bank));
+    let (mut walk, mut slot) = (row.walk, 0);
     loop {
-        while fast && walk.is_full() && slots.keeps(slot) {
+        while takes_full_apart::<E, K>() && walk.is_full() && slots.keeps(slot) {
             let (stretch, at) = (row.stretch(walk), slots.at(slot));
             let held =
                 stretch.take_again::<InStretches<K>, VECTORS, ALIGNED>(problem, scale, at, true);
@@ -187,6 +307,7 @@ pub(super) unsafe fn two_passes<
                 problem, scale, held, y, factors, stored,
             );
             slots.free(slot);
+            between(slots);
             (walk, slot) = (walk.next(), slot + 1);
         }
         if !walk.is_on_row() {
@@ -195,32 +316,35 @@ pub(super) unsafe fn two_passes<
         let (stretch, y) = (row.stretch(walk), y.offset(walk.begin() as isize));
         if walk.is_seen() {
             let held = if slots.keeps(slot) {
-                stretch.take_again::<InStretches<K>, VECTORS, ALIGNED>(
-                    problem,
-                    scale,
-                    slots.at(slot),
-                    false,
-                )
+                stretch.take_again::<K, VECTORS, ALIGNED>(problem, scale, slots.at(slot), false)
             } else if slots.holds(slot) {
                 first_unkept
             } else {
-                stretch.load::<InStretches<K>, VECTORS, ALIGNED>(problem, scale)
+                stretch.load::<K, VECTORS, ALIGNED>(problem, scale)
             };
             let stored = Stored::Whole;
-            stretch.store::<InStretches<K>, VECTORS, ALIGNED>(
-                problem, scale, held, y, factors, stored,
-            );
+            stretch.store::<K, VECTORS, ALIGNED>(problem, scale, held, y, factors, stored);
             if slots.keeps(slot) {
                 slots.free(slot);
             }
+            between(slots);
             slot += 1;
         } else if factors.1.is_nan() {
             // A row that is NaN is so everywhere.
-            stretch.store_constant::<VECTORS, ALIGNED>(y, factors.1);
+            stretch.store_constant::<VECTORS, ALIGNED>(y, factors.1, walk.is_full_length());
         }
         walk = walk.next();
     }
     if row.at.thread() == 0 {
-        store_lse(problem, row.row, of_row, scale, row.mask.outside_bank);
+        store_lse(problem, row.row, statistics, scale, row.mask.outside_bank);
     }
+}
+
+/// Where the row's output begins.
+#[inline(always)]
+unsafe fn y_of_row<E: Element, T, const ALIGNED: bool>(
+    problem: &SoftmaxForward,
+    row: &LongRow<E, T, ALIGNED>,
+) -> *mut E {
+    problem.y.cast::<E>().offset(output_offset(problem, row.row) as isize)
 }

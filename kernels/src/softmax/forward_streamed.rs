@@ -73,7 +73,11 @@ pub unsafe fn forward_streamed<
                 Stored::Whole,
             );
         } else {
-            stretch.store_constant::<VECTORS, ALIGNED>(y, factors.1 * E::Accumulator::ZERO);
+            stretch.store_constant::<VECTORS, ALIGNED>(
+                y,
+                factors.1 * E::Accumulator::ZERO,
+                walk.is_full_length(),
+            );
         }
         walk = walk.next();
     }

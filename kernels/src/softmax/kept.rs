@@ -49,7 +49,9 @@ impl<E: Element> Stretch<E> {
         let masks = K::BYTES && !self.bytes.is_null();
         if masks || scale.prescales || !full && !self.is_all_visible::<VECTORS>() {
             unroll!(v in VECTORS => {
-                if full || self.is_read::<ALIGNED>(self.column(v)) {
+                // Of a range, only what it ends in has changed.
+                let changed = masks || scale.prescales || !K::SKIPS || self.is_slab_at_end(v);
+                if changed && (full || self.is_read::<ALIGNED>(self.column(v))) {
                     shared::store(self.slot(at, v), held.vectors[v]);
                 }
             });

@@ -34,6 +34,8 @@ pub struct Ring<'a, E, K, const VECTORS: usize, const ALIGNED: bool> {
     slots: Slots,
     /// The slot of the row's first stretch, and the parity of its phase.
     first: (u32, u32),
+    /// Stretches that the row keeps, once its first pass has come to an end.
+    seen: u32,
     /// Stretches of the row that are done with.
     freed: u32,
     ahead: Ahead<'a, E, K, VECTORS, ALIGNED>,
@@ -46,6 +48,16 @@ impl<'a, E: Element, K: MaskKind, const VECTORS: usize, const ALIGNED: bool>
     /// f64 take many.
     const HOLDS: bool = E::LANES > 2 && !K::ADDITIVE;
 
+    /// The next row's sums are begun while this one is written. Only of f32, of which rows that are long
+    /// enough for a ring take it all: of shorter ones most of the next row is there anyway, and waiting
+    /// for it keeps slots from being filled. Only without masks: nothing is read to find out about a row
+    /// of which there may be none, and registers are left.
+    pub const SUMS_AHEAD: bool = E::LANES == 4 && !K::RANGE;
+
+    /// Stretches that are asked for after one before that is waited for while the row before it is
+    /// written.
+    const ASKED_SINCE: u32 = 2;
+
     /// The ring when `at`'s row, the cluster's first, begins.
     ///
     /// # Safety
@@ -56,29 +68,65 @@ impl<'a, E: Element, K: MaskKind, const VECTORS: usize, const ALIGNED: bool>
         let bytes = block_dim_x() * 16 * VECTORS as u32;
         let slots = Slots::behind(DONE_END, problem.slots, bytes);
         let mut ahead = Ahead::of(problem, at);
+        if thread_idx_x() < slots.count {
+            mbarrier::init(done(thread_idx_x()), block_dim_x() / 32);
+        }
+        slots.make_barriers();
+        if thread_idx_x() < slots.count {
+            fence::proxy_async();
+        }
+        // The barriers exist for all from here on.
+        sync_threads();
         if thread_idx_x() == 0 {
             let mut slot = 0;
-            while slot < slots.count {
-                mbarrier::init(done(slot), block_dim_x() / 32);
-                slot += 1;
-            }
-            slots.make_barriers();
-            slot = 0;
             while slot < slots.count {
                 ahead.copy(slots, slot);
                 slot += 1;
             }
         }
-        // The barriers exist for all from here on.
-        sync_threads();
-        Ring { slots, first: (0, 0), freed: 0, ahead }
+        Ring { slots, first: (0, 0), seen: 0, freed: 0, ahead }
     }
 
     /// The cluster goes on to its next row.
     #[inline(always)]
     pub fn next_row(&mut self) {
-        self.first = self.slot(self.freed);
+        self.first = self.slot(self.seen);
         self.freed = 0;
+    }
+
+    /// Whether the next row's `nth` stretch, of those that see anything, was asked for so long ago that
+    /// it is probably there.
+    #[inline(always)]
+    pub fn has_of_next(&self, nth: u32) -> bool {
+        let asked_for = self.freed + self.slots.count - self.seen;
+        self.slots.keeps(nth) && nth + Self::ASKED_SINCE < asked_for
+    }
+
+    /// Waits until the next row's `nth` stretch is there.
+    ///
+    /// # Safety
+    /// [`Ring::has_of_next`].
+    #[inline(always)]
+    pub unsafe fn wait_for_next(&self, nth: u32) {
+        self.wait_for(self.slot_of_next(nth));
+    }
+
+    /// The address of the next row's `nth` stretch.
+    #[inline(always)]
+    pub fn at_of_next(&self, nth: u32) -> u32 {
+        self.slots.at(self.slot_of_next(nth).0)
+    }
+
+    /// The slot of the next row's `nth` stretch, and the parity of its phase.
+    #[inline(always)]
+    fn slot_of_next(&self, nth: u32) -> (u32, u32) {
+        self.slots.nth_from(self.slot(self.seen), nth)
+    }
+
+    /// Waits until a slot is full, of which the parity of the phase is given too.
+    #[inline(always)]
+    unsafe fn wait_for(&self, (slot, parity): (u32, u32)) {
+        mbarrier::wait(self.slots.barrier(slot), parity);
     }
 
     /// The slot of the row's `nth` stretch, and the parity of its phase.
@@ -108,8 +156,13 @@ impl<E: Element, K: MaskKind, const VECTORS: usize, const ALIGNED: bool> Stage
 
     #[inline(always)]
     unsafe fn wait(&self, nth: u32) {
-        let (slot, parity) = self.slot(nth);
-        mbarrier::wait(self.slots.barrier(slot), parity);
+        self.wait_for(self.slot(nth));
+    }
+
+    #[inline(always)]
+    unsafe fn summed(&mut self, stretches: u32) {
+        let count = self.slots.count;
+        self.seen = if stretches < count { stretches } else { count };
     }
 
     /// Fills the slot anew.

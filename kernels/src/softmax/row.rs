@@ -178,6 +178,12 @@ impl<E: Element> Stretch<E> {
         first >= start && last <= end
     }
 
+    /// Are some of the threads' `v`-th vectors within the visible range, and some not?
+    #[inline(always)]
+    pub(super) fn is_slab_at_end(&self, v: usize) -> bool {
+        self.is_slab_visible(v) && !self.is_slab_all_visible(v)
+    }
+
     /// Are all of this thread's vectors within the visible range?
     #[inline(always)]
     pub(super) fn is_all_visible<const VECTORS: usize>(&self) -> bool {
@@ -325,7 +331,7 @@ impl<E: Element> Stretch<E> {
         // Without ranges what was read is visible as a whole.
         if K::RANGE && !full && !self.is_all_visible::<VECTORS>() {
             unroll!(v in VECTORS => {
-                if !K::SKIPS || self.is_slab_visible(v) && !self.is_slab_all_visible(v) {
+                if !K::SKIPS || self.is_slab_at_end(v) {
                     let hidden = outside::<E>(self.column(v), start, end);
                     held.vectors[v] =
                         E::replace(held.vectors[v], marks::of_bits(hidden), scale.hidden);

@@ -28,6 +28,9 @@ pub trait RowThreads: Copy {
     fn block(self) -> (u32, u32);
     /// How many lanes of a warp belong to the row.
     fn lanes(self) -> u32;
+    /// Bytes of shared memory that [`RowThreads::merge`] takes in a block of `threads` threads that takes
+    /// one row.
+    fn merge_bytes(threads: u32) -> u32;
     /// Merges what the row's warps have, of which every lane holds that of its own.
     ///
     /// # Safety
@@ -72,6 +75,10 @@ impl RowThreads for Warp {
         1 << self.lanes_log2
     }
     #[inline(always)]
+    fn merge_bytes(_: u32) -> u32 {
+        0
+    }
+    #[inline(always)]
     unsafe fn merge<P: Part>(self, of_warp: P, _: P::Number) -> P {
         of_warp
     }
@@ -112,6 +119,10 @@ impl RowThreads for Block {
     #[inline(always)]
     fn lanes(self) -> u32 {
         32
+    }
+    #[inline(always)]
+    fn merge_bytes(threads: u32) -> u32 {
+        block::shared_bytes(threads)
     }
     #[inline(always)]
     unsafe fn merge<P: Part>(self, of_warp: P, coefficient: P::Number) -> P {
@@ -169,6 +180,10 @@ impl RowThreads for Cluster {
     #[inline(always)]
     fn lanes(self) -> u32 {
         32
+    }
+    #[inline(always)]
+    fn merge_bytes(_: u32) -> u32 {
+        cluster::SHARED_BYTES
     }
     #[inline(always)]
     unsafe fn merge<P: Part>(self, of_warp: P, coefficient: P::Number) -> P {

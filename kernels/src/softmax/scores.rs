@@ -131,7 +131,8 @@ impl<E: Element> Stretch<E> {
         });
     }
 
-    /// Stores a value over all columns of the stretch, which in the output begin at `y`.
+    /// Stores a value over all columns of the stretch, which in the output begin at `y`. A `full_length`
+    /// stretch has no edges, and of no thread a vector that is not whole.
     ///
     /// # Safety
     /// As for [`Stretch::of`].
@@ -140,15 +141,16 @@ impl<E: Element> Stretch<E> {
         &self,
         y: *mut E,
         value: E::Accumulator,
+        full_length: bool,
     ) {
         let on_grid = ALIGNED || self.is_on_grid(y);
         unroll!(v in VECTORS => {
             let column = self.column(v);
-            if self.is_whole::<ALIGNED>(column) {
+            if full_length || self.is_whole::<ALIGNED>(column) {
                 store_vector::<E>(y.offset(column as isize), on_grid, E::splat(value));
             }
         });
-        if !ALIGNED {
+        if !ALIGNED && !full_length {
             let edges = self.edge_columns();
             unroll!(i in 2 => {
                 if edges[i] >= 0 {

@@ -5,13 +5,10 @@ use super::{
     problem::SoftmaxForward,
     row_threads::RowThreads,
     stage::{Slots, Stage},
-    walk::Walk,
 };
 use crate::{numbers::Element, reduction::cluster::SHARED_BYTES_IN_TURNS};
-use cuda_std::{
-    fence, mbarrier,
-    thread::{sync_threads, thread_idx_x},
-};
+use core::ops::Range;
+use cuda_std::{mbarrier, thread::sync_threads};
 
 /// A block's slots, as the row sees them that the block has come to. They are taken in turn, by the
 /// stretches of row after row that are kept; each row has as many of them.
@@ -30,7 +27,7 @@ pub struct SlotsInTurns<'a, E, T, const ALIGNED: bool> {
 }
 
 impl<'a, E: Element, T: RowThreads, const ALIGNED: bool> SlotsInTurns<'a, E, T, ALIGNED> {
-    /// The slots when `row` begins, the first of `turns` rows. One thread begins to fill them with it.
+    /// The slots when `row` begins, the first of `turns` rows. They begin to be filled with it.
     ///
     /// # Safety
     /// All threads of the block must call together, once; shared memory holds the problem's slots, of
@@ -46,10 +43,8 @@ impl<'a, E: Element, T: RowThreads, const ALIGNED: bool> SlotsInTurns<'a, E, T, 
         let slots = Slots::behind(SHARED_BYTES_IN_TURNS, count, bytes);
         let (kept, left) = (problem.slots, turns - 1);
         let slots = SlotsInTurns { slots, kept, first: (0, 0), seen: 0, row, left };
-        if thread_idx_x() == 0 {
-            slots.slots.make_barriers();
-            slots.copy(&slots.row, slots.first, 0, kept);
-        }
+        slots.slots.make_barriers();
+        slots.copy(&slots.row, slots.first, 0..kept);
         // The barriers exist for all from here on.
         sync_threads();
         slots
@@ -71,7 +66,7 @@ impl<'a, E: Element, T: RowThreads, const ALIGNED: bool> SlotsInTurns<'a, E, T, 
         if ahead < self.seen {
             // Everybody is done with the row.
             sync_threads();
-            self.copy_ahead(&row, ahead, self.seen);
+            self.copy_ahead(&row, ahead..self.seen);
         }
         self.first = self.next_first();
         (self.row, self.left) = (row, self.left - 1);
@@ -83,35 +78,17 @@ impl<'a, E: Element, T: RowThreads, const ALIGNED: bool> SlotsInTurns<'a, E, T, 
         self.slots.nth_from(self.first, self.seen)
     }
 
-    /// One thread begins to copy the stretches `from..to` of the next row to slots that everybody is
+    /// Begins to copy stretches of the next row, those of the numbers `range`, to slots that everybody is
     /// done with.
     #[inline(always)]
-    unsafe fn copy_ahead(&self, row: &LongRow<'a, E, T, ALIGNED>, from: u32, to: u32) {
-        if thread_idx_x() == 0 {
-            // What threads have stored there comes before the copies.
-            fence::proxy_async();
-            self.copy(row, self.next_first(), from, to);
-        }
+    unsafe fn copy_ahead(&self, row: &LongRow<'a, E, T, ALIGNED>, range: Range<u32>) {
+        self.copy(row, self.next_first(), range);
     }
 
-    /// Begins to copy the stretches `from..to` of a row, as far as it has so many, to its slots, which
-    /// begin with `first`.
+    /// Begins to copy stretches of a row, as far as it has them, to its slots, which begin with `first`.
     #[inline(always)]
-    unsafe fn copy(&self, row: &LongRow<'a, E, T, ALIGNED>, first: (u32, u32), from: u32, to: u32) {
-        let (mut walk, mut nth): (Walk, u32) = (row.walk, 0);
-        while nth < to && walk.is_on_row() {
-            if walk.is_seen() {
-                if nth >= from {
-                    let slot = self.slots.nth_from(first, nth).0;
-                    let barrier = self.slots.barrier(slot);
-                    // The phase cannot end before this thread has arrived.
-                    let bytes = row.copy(walk, self.slots.at(slot), barrier);
-                    mbarrier::arrive_expect_tx(barrier, bytes);
-                }
-                nth += 1;
-            }
-            walk = walk.next();
-        }
+    unsafe fn copy(&self, row: &LongRow<'a, E, T, ALIGNED>, first: (u32, u32), range: Range<u32>) {
+        self.slots.copy(row.walk, first, range, |walk, to, barrier| row.copy(walk, to, barrier));
     }
 }
 
@@ -144,7 +121,7 @@ impl<E: Element, T: RowThreads, const ALIGNED: bool> Stage for SlotsInTurns<'_, 
         let free = self.slots.count - self.seen;
         if self.left > 0 {
             let next = self.row.next_in_turn();
-            self.copy_ahead(&next, 0, if free < self.seen { free } else { self.seen });
+            self.copy_ahead(&next, 0..if free < self.seen { free } else { self.seen });
         }
     }
 

@@ -1,10 +1,11 @@
 //! Shared memory in which a block keeps the stretches of a row between its two passes.
 
-use super::{problem::SoftmaxForward, walk::Walk};
+use super::{problem::SoftmaxForward, row_threads::RowThreads, walk::Walk};
 use crate::reduction;
+use core::ops::Range;
 use cuda_std::{
     fence, mbarrier, shared,
-    thread::{sync_threads, thread_idx_x},
+    thread::{block_dim_x, sync_threads, thread_idx_x},
 };
 
 /// Stretches that a block can keep, at most: each has a barrier.
@@ -16,8 +17,10 @@ pub const fn slots_behind(reductions: u32) -> u32 {
     (reductions + 8 * MAX_SLOTS).next_multiple_of(128)
 }
 
-/// Where the slots begin that are filled once.
-pub const SLOTS: u32 = slots_behind(reduction::cluster::SHARED_BYTES);
+/// Where the slots begin that are filled once, in blocks of `threads` threads, of which T has a row.
+pub fn slots_of<T: RowThreads>(threads: u32) -> u32 {
+    slots_behind(T::merge_bytes(threads))
+}
 
 /// Where the slots begin that are filled by rows in turn.
 pub const SLOTS_IN_TURNS: u32 = slots_behind(reduction::cluster::SHARED_BYTES_IN_TURNS);
@@ -64,10 +67,10 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// As many slots as the problem says, of `bytes` bytes.
+    /// As many slots as the problem says, of `bytes` bytes, in blocks of which T has a row.
     #[inline(always)]
-    pub fn of(problem: &SoftmaxForward, bytes: u32) -> Self {
-        Slots::behind(reduction::cluster::SHARED_BYTES, problem.slots, bytes)
+    pub fn of<T: RowThreads>(problem: &SoftmaxForward, bytes: u32) -> Self {
+        Slots::behind(T::merge_bytes(block_dim_x()), problem.slots, bytes)
     }
 
     /// So many slots of `bytes` bytes, behind `reductions` bytes of shared memory.
@@ -89,43 +92,61 @@ impl Slots {
         if slot < self.count { (slot, parity) } else { (slot - self.count, parity ^ 1) }
     }
 
-    /// Makes the barriers.
+    /// Makes the barriers, each by the thread of its number, which may go on to copy to that slot, behind
+    /// a fence.
     ///
     /// # Safety
-    /// One thread must call, once, and a barrier of the block must follow; shared memory holds the
-    /// slots.
+    /// All threads of the block must call together, once, and a barrier of the block must follow; shared
+    /// memory holds the slots, of which there are no more than lanes in a warp.
     #[inline(always)]
     pub(super) unsafe fn make_barriers(self) {
-        let mut slot = 0;
-        while slot < self.count {
+        let slot = thread_idx_x();
+        if slot < self.count {
             mbarrier::init(self.barrier(slot), 1);
-            slot += 1;
         }
-        fence::proxy_async();
     }
 
-    /// One thread begins to fill the slots with the stretches along `walk` that see anything: `copy`
-    /// begins to copy one to a slot, reporting to a barrier, and returns the bytes.
+    /// Makes the barriers, and begins to fill the slots with the stretches along `walk` that see anything:
+    /// `copy` begins to copy one to a slot, reporting to a barrier, and returns the bytes.
     ///
     /// # Safety
-    /// All threads of the block must call together, once; shared memory holds the slots.
+    /// All threads of the block must call together, once; shared memory holds the slots, of which there
+    /// are no more than lanes in a warp.
     #[inline(always)]
-    pub unsafe fn fill(self, mut walk: Walk, copy: impl Fn(Walk, u32, u32) -> u32) {
-        if thread_idx_x() == 0 {
-            self.make_barriers();
-            let mut slot = 0;
-            while slot < self.count && walk.is_on_row() {
-                if walk.is_seen() {
-                    // The phase cannot end before this thread has arrived.
-                    let bytes = copy(walk, self.at(slot), self.barrier(slot));
-                    mbarrier::arrive_expect_tx(self.barrier(slot), bytes);
-                    slot += 1;
-                }
-                walk = walk.next();
-            }
-        }
+    pub unsafe fn fill(self, walk: Walk, copy: impl Fn(Walk, u32, u32) -> u32) {
+        self.make_barriers();
+        self.copy(walk, (0, 0), 0..self.count, copy);
         // The barriers exist for all from here on.
         sync_threads();
+    }
+
+    /// Begins to copy those stretches along `walk` that see anything, and of these the ones of the numbers
+    /// `range`, as far as they exist, to the slots from `first` on: each by the thread of its number, all
+    /// at once. `copy` is as for [`Slots::fill`].
+    ///
+    /// # Safety
+    /// Everybody is done with the slots; each barrier exists for the thread of its slot's number or, behind
+    /// a barrier of the block, for all.
+    #[inline(always)]
+    pub(super) unsafe fn copy(
+        self,
+        walk: Walk,
+        first: (u32, u32),
+        range: Range<u32>,
+        copy: impl Fn(Walk, u32, u32) -> u32,
+    ) {
+        let nth = thread_idx_x();
+        if nth >= range.start && nth < range.end {
+            // What threads have stored there, and the barriers, come before the copies.
+            fence::proxy_async();
+            let walk = walk.nth_seen(nth);
+            if walk.is_on_row() && walk.is_seen() {
+                let slot = self.nth_from(first, nth).0;
+                // The phase cannot end before this thread has arrived.
+                let bytes = copy(walk, self.at(slot), self.barrier(slot));
+                mbarrier::arrive_expect_tx(self.barrier(slot), bytes);
+            }
+        }
     }
 }
 

@@ -51,10 +51,26 @@ impl Walk {
         self.grid < self.visible.1 && self.grid + self.length > self.visible.0
     }
 
+    /// Is the stretch of full length?
+    #[inline(always)]
+    pub fn is_full_length(self) -> bool {
+        self.grid >= 0 && self.grid + self.length <= self.columns
+    }
+
     /// Is the stretch of full length, and may all of it be visible?
     #[inline(always)]
     pub fn is_full(self) -> bool {
         self.grid >= self.visible.0 && self.grid + self.length <= self.visible.1
+    }
+
+    /// The `nth` of the stretches that may be visible, of those from this one on: they follow each other.
+    /// It may not exist.
+    #[inline(always)]
+    pub fn nth_seen(mut self, nth: u32) -> Self {
+        while self.is_on_row() && !self.is_seen() {
+            self = self.next();
+        }
+        Walk { grid: self.grid + nth as i64 * self.step, ..self }
     }
 
     /// The block's next stretch.

@@ -20,6 +20,7 @@ struct Key {
     dtype: String,
     mask: String,
     columns: u64,
+    total_bytes: Option<u64>,
     /// The heads, in problems of whole attention scores.
     classic: Option<u64>,
 }
@@ -60,9 +61,20 @@ impl Measurements {
         cards
     }
 
-    /// Problems beside a copy, in order of their columns: what `wanted` says.
+    /// Problems beside a copy, of the usual size, in order of their columns: what `wanted` says.
     pub fn beside_copy(&self, wanted: impl Fn(&Cell) -> bool) -> Vec<&Cell> {
-        self.of_kind(Kind::Copy).filter(|cell| wanted(cell)).collect()
+        self.of_size(None, wanted)
+    }
+
+    /// The same of this size; None is the usual one.
+    pub fn of_size(&self, size: Option<u64>, wanted: impl Fn(&Cell) -> bool) -> Vec<&Cell> {
+        let of_size = self.of_kind(Kind::Copy).filter(|cell| cell.total_bytes == size);
+        of_size.filter(|cell| wanted(cell)).collect()
+    }
+
+    /// The sizes of problems beside a copy, other than the usual one.
+    pub fn unusual_sizes(&self) -> BTreeSet<u64> {
+        self.of_kind(Kind::Copy).filter_map(|cell| cell.total_bytes).collect()
     }
 
     /// Problems beside other libraries.
@@ -108,6 +120,7 @@ fn key(record: &Record, cell: &Cell) -> Key {
         dtype: cell.dtype.clone(),
         mask: cell.mask.clone(),
         columns: cell.columns,
+        total_bytes: cell.total_bytes,
         classic: classic_heads(cell),
     }
 }

@@ -7,7 +7,7 @@ use super::{
     tables::{MEAN_COLUMNS, by_columns, groups, mean_speedup, speed, spread, table},
 };
 use bench_record::{Cell, Record};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The page's text, and the plots that it shows.
 pub(super) struct Page {
@@ -102,6 +102,22 @@ impl Page {
             self.section(text, &by_columns(&faster, &masks, mask, of_unmasked));
         }
         self.classic(&classic);
+        for size in all.unusual_sizes() {
+            self.of_size(&all.of_size(Some(size), of_direction), size);
+        }
+    }
+
+    /// Problems of this size, which is not the usual one.
+    fn of_size(&mut self, cells: &[&Cell], size: u64) {
+        let label = |cell: &Cell| match cell.mask.as_str() {
+            "none" => cell.dtype.clone(),
+            mask => format!("{mask}, {}", cell.dtype),
+        };
+        let labels: BTreeSet<String> = cells.iter().map(|cell| label(cell)).collect();
+        let labels: Vec<String> = labels.into_iter().collect();
+        let size = size as f64 / f64::from(1 << 30);
+        let text = format!("Share of a copy of problems in which x takes {size} GiB, not 0.5.");
+        self.section(&text, &by_columns(cells, &labels, label, share));
     }
 
     fn classic(&mut self, cells: &[&Cell]) {

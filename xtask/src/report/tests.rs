@@ -17,6 +17,7 @@ fn cell(direction: &str, dtype: &str, mask: &str, columns: u64, times: &[(&str, 
         columns,
         shape: vec![],
         mask: mask.into(),
+        total_bytes: None,
         tile: Some("warp4".into()),
         bytes: 4000 * columns,
         checked_error: Some(0.001),
@@ -52,7 +53,11 @@ fn records() -> BTreeMap<String, Record> {
     });
     let launch = cell("forward", "f32", "none", 64, &[("host", 3.2)]);
     let first = cell("forward", "f32", "none", 64, &[("load", 9000.0), ("first call", 80.0)]);
-    let softmax = [lengths.to_vec(), vec![causal, classic]].concat();
+    let large = Cell {
+        total_bytes: Some(2 << 30),
+        ..cell("forward", "bf16", "none", 2048, &[("ours", 40.0), ("copy", 39.0)])
+    };
+    let softmax = [lengths.to_vec(), vec![causal, classic, large]].concat();
     [
         ("benches/results/a.json", record("2026-01-02", "softmax", softmax)),
         ("benches/results/b.json", record("2026-01-01", "softmax peers", peers.to_vec())),
@@ -65,6 +70,15 @@ fn records() -> BTreeMap<String, Record> {
 
 fn text(files: &BTreeMap<PathBuf, Vec<u8>>) -> String {
     String::from_utf8(files[Path::new(super::PAGE)].clone()).unwrap()
+}
+
+#[test]
+fn unusual_sizes_stand_apart() {
+    let text = text(&files(&records()).unwrap());
+    let large = "x takes 2 GiB, not 0.5.\n\n| columns | bf16 |\n|---|---|\n| 2048 | 0.975 |\n";
+    assert!(text.contains(large), "{text}");
+    // Beside the usual size of the same problem.
+    assert!(text.contains("| 2048 | 0.950 |\n"), "{text}");
 }
 
 #[test]

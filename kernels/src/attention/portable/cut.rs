@@ -52,13 +52,13 @@ impl<
     pub const FACTS: u32 = Self::K + STAGES * Self::STAGE;
     /// Bytes of shared memory.
     pub const SHARED_BYTES: u32 = Self::FACTS + FACTS_BYTES;
-    /// The same with all features.
-    pub const SHARED_BYTES_OF_ALL: u32 = Self::SHARED_BYTES + Self::ROWS * ROW_FACTS_BYTES;
-    /// q's fragments stay in registers, if there are enough beside output, scores, and with all
-    /// features what is loaded ahead.
+    /// The same with masks.
+    pub const SHARED_BYTES_WITH_MASKS: u32 = Self::SHARED_BYTES + Self::ROWS * ROW_FACTS_BYTES;
+    /// q's fragments stay in registers, if there are enough beside output, scores, and with masks
+    /// what is loaded ahead.
     #[inline(always)]
     pub const fn keeps_q<F: Features>() -> bool {
-        let ahead = if F::ALL { KEYS / 2 } else { 0 };
+        let ahead = if F::MASKS { KEYS / 2 } else { 0 };
         BYTES == 2 && 4 * M * (DEPTH + COLUMNS + KEYS + ahead) <= 160
     }
 }

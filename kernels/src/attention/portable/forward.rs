@@ -61,7 +61,7 @@ impl<
         if first_row >= rows.slots() {
             return;
         }
-        let index = if F::ALL { bank_index(problem, place.batch) } else { Some(0) };
+        let index = if F::MASKS { bank_index(problem, place.batch) } else { Some(0) };
         let (queries, keys) = (rows.sequence.queries, rows.sequence.keys);
         let span = Span { keys, queries, first_row, first_block: 0 };
         let thread = thread::thread_idx_x();
@@ -79,7 +79,7 @@ impl<
         if thread == 0 {
             facts.store((&rows, span), sources, scaling::<F>(problem), index);
         }
-        if F::ALL && blocks > 0 && thread < Self::ROWS {
+        if F::MASKS && blocks > 0 && thread < Self::ROWS {
             RowFacts::behind(facts).store::<E>(&rows, index, (first_row, thread));
         }
         let mut kept = [[[0; 4]; DEPTH]; M];
@@ -100,9 +100,9 @@ impl<
 
         // Masks or biases of the next block of keys.
         let mut ahead = [[[0; 2]; KEYS]; M];
-        if F::ALL && blocks > 0 {
+        if F::MASKS && blocks > 0 {
             let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
-            at.load_ahead::<E, M, KEYS>(facts, &mut ahead, at.span.key(blocks - 1, count));
+            at.load_ahead::<E, F, M, KEYS>(facts, &mut ahead, at.span.key(blocks - 1, count));
         }
         let mut softmax = OnlineSoftmax::<M>::EMPTY;
         let mut output = [[[0.0; 4]; COLUMNS]; M];
@@ -124,24 +124,24 @@ impl<
                 let mut scores = [[[0.0; 4]; KEYS]; M];
                 Self::multiply_keys::<E, F>(&mut scores, &kept, thread, Self::stage(blocks));
                 let (prescale, exponents) = facts.scaling();
-                if !F::ALL && prescale != 1.0 {
+                if !F::MASKS && prescale != 1.0 {
                     scale(&mut scores, prescale);
                 }
                 let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
                 let first_key = at.span.key(blocks, count);
                 let seen = at.seen(at.first, Self::WARP_ROWS as i32);
                 let whole = seen.sees_all(first_key, count);
-                if F::ALL {
-                    at.adjust::<E, M, KEYS>(facts, &mut scores, &mut ahead, first_key, prescale);
+                if F::MASKS {
+                    at.adjust::<E, F, M, KEYS>(facts, &mut scores, &mut ahead, first_key, prescale);
                 }
                 if !whole {
                     at.hide(&mut scores, first_key);
                 }
-                if F::ALL && blocks > 0 {
-                    at.load_ahead::<E, M, KEYS>(facts, &mut ahead, first_key - count);
+                if F::MASKS && blocks > 0 {
+                    at.load_ahead::<E, F, M, KEYS>(facts, &mut ahead, first_key - count);
                 }
                 softmax.take(&mut scores, &mut output, exponents);
-                if F::ALL {
+                if F::MASKS {
                     softmax.settle();
                 }
                 let stage = Self::stage(blocks);
@@ -152,9 +152,10 @@ impl<
                 } else {
                     Self::multiply_values::<E>(&mut output, &scores, thread, stage);
                 }
-            } else if F::ALL && blocks > 0 {
+            } else if F::MASKS && blocks > 0 {
                 let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
-                at.load_ahead::<E, M, KEYS>(facts, &mut ahead, at.span.key(blocks - 1, count));
+                let first_key = at.span.key(blocks - 1, count);
+                at.load_ahead::<E, F, M, KEYS>(facts, &mut ahead, first_key);
             }
         }
         Self::finish::<E, F>(problem, facts, &softmax, &output);
@@ -199,7 +200,7 @@ impl<
                 if F::ALL && problem.dropped != 0 {
                     factor *= Dropout::of(problem).factor();
                 }
-                if F::ALL && index.is_none() {
+                if F::MASKS && index.is_none() {
                     (factor, lse) = (f32::NAN, f32::NAN);
                 }
                 if first + (16 * m + 8 * h) as i32 + (lane / 4) as i32 >= rows.count() {
@@ -379,7 +380,7 @@ impl<
     ) {
         // Half the registers, before there are products.
         let mut left = [[[0; 4]; M]; KEYS];
-        unroll!(pair in KEYS / 2, up to 4 => {
+        unroll!(pair in KEYS / 2 => {
             let kept = patches.kept::<M>(2 * pair);
             unroll!(step in 2 / E::FRAGMENTS, up to 2 => {
                 let first = 2 * pair + step;

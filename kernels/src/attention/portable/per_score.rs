@@ -1,15 +1,16 @@
 //! What single scores have of their own, masks and biases, on its way to registers.
 //!
-//! A lane loads that of the next block of keys before it computes the exponentials of this one, and so
-//! need not wait for it. There are registers for masks or for biases of 16 bits; all else is brought
-//! only as far as the L2 cache then.
+//! Of the next block of keys it is asked for before the exponentials of this one are computed, in
+//! whose shadow latency lies. Where features leave registers for it, masks or biases of 16 bits are
+//! loaded then, and biases of the block after it fetched, which come from memory; all else is only
+//! fetched, to the L2 cache.
 
 use super::{
     facts::Facts,
     key_order::{self, RUN},
     operand::Operand,
     row_facts::RowFacts,
-    scores::WarpRows,
+    scores::{Features, WarpRows},
 };
 use crate::attention::problem::flags;
 use cuda_std::{global, hint};
@@ -21,6 +22,8 @@ use cuda_std::{global, hint};
 pub trait PerScore {
     /// The words of a fragment.
     type Words: Copy;
+    /// Words of zeros.
+    const ZEROS: Self::Words;
     /// Bytes of an element.
     const SIZE: usize;
     /// The flags that say that its rows are aligned, and that a row has one element only.
@@ -67,6 +70,7 @@ pub type Ahead<const M: usize, const KEYS: usize> = [[[u32; 2]; KEYS]; M];
 
 impl PerScore for Masks {
     type Words = [u32; 2];
+    const ZEROS: [u32; 2] = [0; 2];
     const SIZE: usize = 1;
     const FLAGS: (u32, u32) = (flags::MASK_ALIGNED, flags::MASK_BROADCAST);
 
@@ -96,6 +100,7 @@ impl PerScore for Masks {
 
 impl<E: Operand> PerScore for HalfBiases<E> {
     type Words = [u32; 2];
+    const ZEROS: [u32; 2] = [0; 2];
     const SIZE: usize = 2;
     const FLAGS: (u32, u32) = (flags::BIAS_ALIGNED, flags::BIAS_BROADCAST);
 
@@ -125,6 +130,7 @@ impl<E: Operand> PerScore for HalfBiases<E> {
 
 impl PerScore for SingleBiases {
     type Words = [u32; 4];
+    const ZEROS: [u32; 4] = [0; 4];
     const SIZE: usize = 4;
     const FLAGS: (u32, u32) = (flags::BIAS_ALIGNED, flags::BIAS_BROADCAST);
 
@@ -161,7 +167,7 @@ impl WarpRows<'_> {
     /// # Safety
     /// The facts must be those of the block, and the problem's bias and mask valid.
     #[inline(always)]
-    pub unsafe fn load_ahead<E: Operand, const M: usize, const KEYS: usize>(
+    pub unsafe fn load_ahead<E: Operand, F: Features, const M: usize, const KEYS: usize>(
         &self,
         facts: Facts,
         ahead: &mut Ahead<M, KEYS>,
@@ -170,13 +176,19 @@ impl WarpRows<'_> {
         let (has_mask, has_bias) = (!self.problem.mask.is_null(), !self.problem.bias.is_null());
         if has_bias && self.biases_are_single::<E>() {
             self.fetch::<SingleBiases, M, KEYS>(facts, first_key);
+        } else if has_bias && F::AHEAD {
+            self.load_all::<HalfBiases<E>, M, KEYS>(facts, ahead, first_key);
+            let later = first_key - 8 * KEYS as i32;
+            if later >= 0 {
+                self.fetch::<HalfBiases<E>, M, KEYS>(facts, later);
+            }
         } else if has_bias {
-            self.load::<HalfBiases<E>, M, KEYS>(facts, ahead, first_key);
+            self.fetch::<HalfBiases<E>, M, KEYS>(facts, first_key);
         }
-        if has_mask && self.masks_wait::<E>() {
-            self.fetch::<Masks, M, KEYS>(facts, first_key);
+        if has_mask && F::AHEAD && !has_bias {
+            self.load_all::<Masks, M, KEYS>(facts, ahead, first_key);
         } else if has_mask {
-            self.load::<Masks, M, KEYS>(facts, ahead, first_key);
+            self.fetch::<Masks, M, KEYS>(facts, first_key);
         }
     }
 
@@ -186,53 +198,63 @@ impl WarpRows<'_> {
         size_of::<E>() == 4 || self.problem.flags & flags::BIAS_F32 != 0
     }
 
-    /// Do biases take the registers of masks?
+    /// Loads what a block of keys has of such a tensor.
     #[inline(always)]
-    pub fn masks_wait<E>(&self) -> bool {
-        !self.problem.bias.is_null() && !self.biases_are_single::<E>()
+    unsafe fn load_all<P: PerScore<Words = [u32; 2]>, const M: usize, const KEYS: usize>(
+        &self,
+        facts: Facts,
+        words: &mut Ahead<M, KEYS>,
+        first_key: i32,
+    ) {
+        unroll!(m in M, up to 2 => {
+            words[m] = self.load::<P, KEYS>(facts, m, first_key);
+        });
     }
 
-    /// Loads what a block of keys has of such a tensor.
+    /// Loads what a block of keys has of such a tensor, for the rows of fragment `m`: for those of
+    /// several, elements at once would take too many registers.
     ///
     /// # Safety
     /// The facts must be those of the block, and the problem's tensor valid.
     #[inline(always)]
-    pub unsafe fn load<P: PerScore, const M: usize, const KEYS: usize>(
+    pub unsafe fn load<P: PerScore, const KEYS: usize>(
         &self,
         facts: Facts,
-        words: &mut [[P::Words; KEYS]; M],
+        m: usize,
         first_key: i32,
-    ) {
+    ) -> [P::Words; KEYS] {
+        let mut words = [P::ZEROS; KEYS];
         let (keys, end) = (self.span.keys, first_key + 8 * KEYS as i32);
         let [aligned, one] = self.flags::<P>();
+        let mut rows = [core::ptr::null(); 2];
+        unroll!(h in 2 => {
+            rows[h] = self.row_of::<P>(facts, m, h);
+        });
         if one {
-            self.load_one::<P, M, KEYS>(facts, words);
+            self.load_one::<P, KEYS>(rows, &mut words);
         } else if aligned && (end <= keys || keys % RUN == 0) {
-            self.load_runs::<P, M, KEYS>(facts, words, first_key);
+            self.load_runs::<P, KEYS>(rows, &mut words, first_key);
         } else {
-            self.load_elements::<P, M, KEYS>(facts, words, first_key);
+            self.load_elements::<P, KEYS>(rows, &mut words, first_key);
         }
+        words
     }
 
     /// Loads runs at once. They are aligned, and all of their keys exist, or none.
     #[inline(always)]
-    unsafe fn load_runs<P: PerScore, const M: usize, const KEYS: usize>(
+    unsafe fn load_runs<P: PerScore, const KEYS: usize>(
         &self,
-        facts: Facts,
-        words: &mut [[P::Words; KEYS]; M],
+        rows: [*const u8; 2],
+        words: &mut [P::Words; KEYS],
         first_key: i32,
     ) {
         let last = self.span.keys - RUN;
-        unroll!(m in M, up to 2 => {
-            unroll!(h in 2 => {
-                let row = self.row_of::<P>(facts, m, h);
-                unroll!(group in KEYS / key_order::FRAGMENTS, up to 2 => {
-                    let n = key_order::FRAGMENTS * group;
-                    let from = self.place::<P>(row, first_key, n, last);
-                    let run = P::load_run(from);
-                    unroll!(w in 2 * P::SIZE => {
-                        *P::word(&mut words[m], n, h, w) = run[w];
-                    });
+        unroll!(h in 2 => {
+            unroll!(group in KEYS / key_order::FRAGMENTS, up to 4 => {
+                let n = key_order::FRAGMENTS * group;
+                let run = P::load_run(self.place::<P>(rows[h], first_key, n, last));
+                unroll!(w in 2 * P::SIZE => {
+                    *P::word(words, n, h, w) = run[w];
                 });
             });
         });
@@ -241,40 +263,32 @@ impl WarpRows<'_> {
     /// Loads elements one by one, those of each word in turn: all at once would take too many
     /// registers.
     #[inline(always)]
-    unsafe fn load_elements<P: PerScore, const M: usize, const KEYS: usize>(
+    unsafe fn load_elements<P: PerScore, const KEYS: usize>(
         &self,
-        facts: Facts,
-        words: &mut [[P::Words; KEYS]; M],
+        rows: [*const u8; 2],
+        words: &mut [P::Words; KEYS],
         first_key: i32,
     ) {
         let per_word = 4 / P::SIZE;
         let key = self.key(first_key);
-        let mut runs = [[core::ptr::null(); 2]; M];
-        unroll!(m in M, up to 2 => {
-            unroll!(h in 2 => {
-                let row = self.row_of::<P>(facts, m, h);
-                runs[m][h] = row.wrapping_offset(key as isize * P::SIZE as isize);
-            });
-        });
+        let mut runs = rows.map(|row| row.wrapping_offset(key as isize * P::SIZE as isize));
         let count = if per_word == 1 { 1 } else { hint::opaque(per_word as u32) };
         let mut element = 0;
         while element < count {
             let (shift, keys) =
                 (8 * P::SIZE as u32 * element, self.span.keys - key - element as i32);
-            unroll!(m in M, up to 2 => {
-                unroll!(h in 2 => {
-                    unroll!(group in KEYS / key_order::FRAGMENTS, up to 2 => {
-                        unroll!(w in 2 * P::SIZE => {
-                            let n = key_order::FRAGMENTS * group;
-                            let i = key_order::offset(n, 0) as usize + per_word * w;
-                            let from = runs[m][h].wrapping_add(i * P::SIZE);
-                            let bits = P::load_element_if((i as i32) < keys, from) << shift;
-                            let word = P::word(&mut words[m], n, h, w);
-                            *word = if element == 0 { bits } else { *word | bits };
-                        });
+            unroll!(h in 2 => {
+                unroll!(group in KEYS / key_order::FRAGMENTS, up to 4 => {
+                    unroll!(w in 2 * P::SIZE => {
+                        let n = key_order::FRAGMENTS * group;
+                        let i = key_order::offset(n, 0) as usize + per_word * w;
+                        let from = runs[h].wrapping_add(i * P::SIZE);
+                        let bits = P::load_element_if((i as i32) < keys, from) << shift;
+                        let word = P::word(words, n, h, w);
+                        *word = if element == 0 { bits } else { *word | bits };
                     });
-                    runs[m][h] = runs[m][h].wrapping_add(P::SIZE);
                 });
+                runs[h] = runs[h].wrapping_add(P::SIZE);
             });
             element += 1;
         }
@@ -282,23 +296,21 @@ impl WarpRows<'_> {
 
     /// Loads the one element of each row.
     #[inline(always)]
-    unsafe fn load_one<P: PerScore, const M: usize, const KEYS: usize>(
+    unsafe fn load_one<P: PerScore, const KEYS: usize>(
         &self,
-        facts: Facts,
-        words: &mut [[P::Words; KEYS]; M],
+        rows: [*const u8; 2],
+        words: &mut [P::Words; KEYS],
     ) {
         let repeated = match P::SIZE {
             1 => 0x0101_0101,
             2 => 0x0001_0001,
             _ => 1,
         };
-        unroll!(m in M, up to 2 => {
-            unroll!(h in 2 => {
-                let word = P::load_element_if(true, self.row_of::<P>(facts, m, h)) * repeated;
-                unroll!(group in KEYS / key_order::FRAGMENTS, up to 2 => {
-                    unroll!(w in 2 * P::SIZE => {
-                        *P::word(&mut words[m], key_order::FRAGMENTS * group, h, w) = word;
-                    });
+        unroll!(h in 2 => {
+            let word = P::load_element_if(true, rows[h]) * repeated;
+            unroll!(group in KEYS / key_order::FRAGMENTS, up to 4 => {
+                unroll!(w in 2 * P::SIZE => {
+                    *P::word(words, key_order::FRAGMENTS * group, h, w) = word;
                 });
             });
         });
@@ -325,7 +337,7 @@ impl WarpRows<'_> {
         unroll!(m in M, up to 2 => {
             unroll!(h in 2 => {
                 let row = self.row_of::<P>(facts, m, h);
-                unroll!(group in KEYS / key_order::FRAGMENTS, up to 2 => {
+                unroll!(group in KEYS / key_order::FRAGMENTS, up to 4 => {
                     let n = key_order::FRAGMENTS * group;
                     let from = self.place::<P>(row, first_key, n, last);
                     global::fetch(if one { row } else { from });

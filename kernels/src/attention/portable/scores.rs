@@ -4,7 +4,7 @@ use super::{
     facts::{Facts, Span},
     key_order,
     operand::Operand,
-    per_score::{Ahead, Masks, SingleBiases},
+    per_score::{Ahead, HalfBiases, Masks, SingleBiases},
     row_facts::{Alibi, RowFacts},
     softcap,
 };
@@ -19,25 +19,39 @@ use crate::{
 use core::f32::consts::LOG2_E;
 use cuda_std::{global, math};
 
-/// Which features an instance of a kernel knows.
+/// Which features an instance of a kernel knows, beside visible ranges, packed sequences, lengths and
+/// shared K/V heads.
 pub trait Features: Copy + 'static {
-    /// All of them: boolean masks, biases, ALiBi, softcap, dropout, rows off the 16-byte grid.
-    /// Without, there still are visible ranges, packed sequences, lengths, shared K/V heads.
+    /// Boolean masks, biases and ALiBi.
+    const MASKS: bool;
+    /// These, and softcap, dropout, rows off the 16-byte grid.
     const ALL: bool;
+    /// There are registers for masks or biases of the next block of keys.
+    const AHEAD: bool = Self::MASKS && !Self::ALL;
 }
 
 /// What any attention has.
 #[derive(Clone, Copy)]
 pub struct Plain;
 
+/// What scores have of their own, too.
+#[derive(Clone, Copy)]
+pub struct Masked;
+
 /// All features.
 #[derive(Clone, Copy)]
 pub struct Full;
 
 impl Features for Plain {
+    const MASKS: bool = false;
+    const ALL: bool = false;
+}
+impl Features for Masked {
+    const MASKS: bool = true;
     const ALL: bool = false;
 }
 impl Features for Full {
+    const MASKS: bool = true;
     const ALL: bool = true;
 }
 
@@ -56,15 +70,15 @@ pub unsafe fn scaling<F: Features>(problem: &AttentionForward) -> (f32, Exponent
     };
     let magnitude = if scale < 0.0 { -scale } else { scale };
     let is_special = !(magnitude > 0.0 && magnitude <= f32::MAX);
-    let adds =
-        F::ALL && (problem.softcap != 0.0 || !problem.bias.is_null() || !problem.slopes.is_null());
+    let adds = F::MASKS
+        && (problem.softcap != 0.0 || !problem.bias.is_null() || !problem.slopes.is_null());
     if is_special || adds {
         return (scale, Exponents { unit: 1.0, coefficient: LOG2_E, difference_first: true });
     }
     let sign = if scale < 0.0 { -1.0 } else { 1.0 };
     let coefficient = if magnitude > f32::MAX / LOG2_E { f32::MAX } else { magnitude * LOG2_E };
     // Up to 1, no product with a score overflows.
-    let difference_first = F::ALL || coefficient > 1.0;
+    let difference_first = F::MASKS || coefficient > 1.0;
     (sign, Exponents { unit: magnitude, coefficient, difference_first })
 }
 
@@ -178,7 +192,7 @@ impl WarpRows<'_> {
     /// # Safety
     /// The facts must be those of the block, and the problem's bias, slopes and mask valid.
     #[inline(always)]
-    pub unsafe fn adjust<E: Operand, const M: usize, const KEYS: usize>(
+    pub unsafe fn adjust<E: Operand, F: Features, const M: usize, const KEYS: usize>(
         &self,
         facts: Facts,
         scores: &mut [[Fragment; KEYS]; M],
@@ -188,22 +202,25 @@ impl WarpRows<'_> {
     ) {
         let problem = self.problem;
         let mut factor = prescale;
-        if problem.softcap != 0.0 {
+        if F::ALL && problem.softcap != 0.0 {
             softcap::cap(problem, scores, factor);
             factor = 1.0;
         }
-        if !problem.bias.is_null() {
-            if self.biases_are_single::<E>() {
-                let mut biases = [[[0; 4]; KEYS]; M];
-                self.load::<SingleBiases, M, KEYS>(facts, &mut biases, first_key);
-                unroll!(m in M, up to 2 => {
-                    add_singles(&mut scores[m], &biases[m], factor);
-                });
-            } else {
-                unroll!(m in M, up to 2 => {
+        let has_bias = !problem.bias.is_null();
+        if has_bias {
+            unroll!(m in M, up to 2 => {
+                if self.biases_are_single::<E>() {
+                    let biases = self.load::<SingleBiases, KEYS>(facts, m, first_key);
+                    add_singles(&mut scores[m], &biases, factor);
+                } else {
+                    if !F::AHEAD {
+                        ahead[m] = self.load::<HalfBiases<E>, KEYS>(facts, m, first_key);
+                    }
                     add_halves::<E, KEYS>(&mut scores[m], &ahead[m], factor);
-                });
-            }
+                }
+            });
+            // Registers of what lies ahead are free for other biases, as the compiler learns here.
+            *ahead = [[[0; 2]; KEYS]; M];
             factor = 1.0;
         }
         if !problem.slopes.is_null() {
@@ -214,10 +231,10 @@ impl WarpRows<'_> {
             scale(scores, factor);
         }
         if !problem.mask.is_null() {
-            if self.masks_wait::<E>() {
-                self.load::<Masks, M, KEYS>(facts, ahead, first_key);
-            }
             unroll!(m in M, up to 2 => {
+                if !F::AHEAD || has_bias {
+                    ahead[m] = self.load::<Masks, KEYS>(facts, m, first_key);
+                }
                 hide_marked(problem, &mut scores[m], &ahead[m]);
             });
         }
@@ -299,7 +316,7 @@ fn hide_marked<const KEYS: usize>(
     scores: &mut [Fragment; KEYS],
     bytes: &[[u32; 2]; KEYS],
 ) {
-    unroll!(pair in KEYS / 2, up to 4 => {
+    unroll!(pair in KEYS / 2 => {
         unroll!(h in 2 => {
             let hidden = marks::words(mask::hidden(problem, bytes[2 * pair][h]));
             unroll!(i in 4 => {
