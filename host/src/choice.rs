@@ -81,11 +81,15 @@ pub(crate) fn choose<C: Candidate>(
     Ok(Choice { candidate, cut, passed_over })
 }
 
-/// Whether code for architecture `arch` runs on a device of this compute capability; if not, why.
+/// Whether code for architecture `arch` runs on a device of this compute capability; if not, why. That
+/// for an architecture with an `a` runs on no other.
 pub(crate) fn runs_on(arch: &str, (major, minor): (u32, u32)) -> Result<(), String> {
-    let digits = arch.trim_start_matches("sm_").trim_end_matches('a');
+    let name = arch.trim_start_matches("sm_");
+    let digits = name.trim_end_matches('a');
     let number: u32 = digits.parse().unwrap_or(u32::MAX);
-    if (number / 10, number % 10) > (major, minor) {
+    let needed = (number / 10, number % 10);
+    let runs = if digits == name { needed <= (major, minor) } else { needed == (major, minor) };
+    if !runs {
         return Err(format!("needs {arch}, the device is sm_{major}{minor}"));
     }
     Ok(())

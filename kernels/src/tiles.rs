@@ -144,6 +144,8 @@ pub enum AttentionPreference {
     /// For row groups of up to so many rows: the queries of a head, or of all the heads that share a
     /// K/V head, where those are packed.
     RowsUpTo(u32),
+    /// For at least so many queries.
+    RowsFrom(u32),
     /// Where a block can have so many bytes of shared memory, and several blocks on a multiprocessor
     /// their share of them.
     SharedFrom(u32),
@@ -216,6 +218,23 @@ a time, so that it fits where a block has 99 KiB of shared memory")
                 "64 queries, 16 a warp: each product is three of tf32, so that reads do not matter")
             (portable_f32_d256, Always, Single, 256, 256, (1, 2, 32, 32, 4, 4, 4), 64, 1, "sm_80",
                 "32 queries, for want of shared memory, of which it takes 161 KiB")
+        }
+    };
+}
+
+/// The same for Hopper, before all others: `(name, preference, head dimension of q and k, of v and o,
+/// (consumer warpgroups of 64 rows, panels of 64 elements along the head dimension, registers of the
+/// scores of a block of keys, of the output, whether q stays in registers), threads, reason)`.
+#[macro_export]
+macro_rules! attention_hopper_forward_tiles {
+    ($callback:ident) => {
+        $callback! {
+            (hopper_d64, RowsFrom(65), 64, 64, (3, 1, 64, 32, false), 512,
+                "192 queries, 64 a warpgroup: a third consumer multiplies while two compute exponentials, \
+which take as long as the products")
+            (hopper_d128, RowsFrom(65), 128, 128, (2, 2, 64, 64, true), 384,
+                "128 queries, 64 a warpgroup, q in registers; 128 keys at a time: scores, probabilities \
+and output take 160 of 232 registers")
         }
     };
 }

@@ -9,10 +9,23 @@ use support::{
 };
 
 /// Problems on each tile: of several blocks of keys, without and with all features, and one of which
-/// nobody sees anything.
+/// nobody sees anything; where blocks take several tiles, of more than there are blocks, and with rows
+/// that see nothing.
 fn problems<T: Element>() -> Vec<Vec<SolvedAttention<T>>> {
     let mut problems = Vec::new();
     for tile in attention_tile_names() {
+        if tile.starts_with("hopper") {
+            let case = |heads, queries, keys| AttentionCase {
+                tile: Some(tile),
+                ..AttentionCase::new((1, heads, queries, keys, 64)).causal()
+            };
+            let cases = [case(5, 200, 390), case(2, 400, 100)];
+            let solved: Vec<_> = cases.iter().map(AttentionCase::solve::<T>).collect();
+            if solved[0].explain(&Device::emulator()).is_ok() {
+                problems.push(solved);
+            }
+            continue;
+        }
         let case = AttentionCase { tile: Some(tile), ..AttentionCase::new((1, 1, 70, 300, 64)) };
         let bytes = Some(ByteMask { hidden: 0.2, ..ByteMask::new(&[70, 300]) });
         let blind = AttentionCase { key_lengths: Some(vec![0]), ..case.clone() };

@@ -23,7 +23,7 @@ pub(crate) const DEVICE_CRATES: &[DeviceCrate] = &[
         package: "fused-attention-kernels",
         folder: "kernels",
         output: "host/ptx",
-        archs: &[Arch::Sm70, Arch::Sm80, Arch::Sm90],
+        archs: &[Arch::Sm70, Arch::Sm80, Arch::Sm90, Arch::Sm90a],
     },
     DeviceCrate {
         package: "fused-attention-conformance-kernels",

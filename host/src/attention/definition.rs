@@ -4,7 +4,7 @@
 use super::{
     forms::{Forms, OutputTypes},
     inputs::AttentionInputs,
-    launch::Launch,
+    launch::{Entry, Launch},
     options::Attention,
     plan::{template, with_cut},
     tile_choice::cut_apart,
@@ -52,7 +52,8 @@ impl Attention {
             _ => NAIVE[2],
         };
         let config = LaunchConfig::new(blocks as u32, NAIVE_THREADS);
-        let launch = Launch { kernel: kernels[precision as usize], config, problem };
+        let entry = Entry::Portable(kernels[precision as usize]);
+        let launch = Launch { entry, config, problem };
         // SAFETY: as in `forward_into`.
         unsafe { launch.enqueue(stream, &call) }
     }

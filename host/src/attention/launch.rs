@@ -1,12 +1,41 @@
 //! The launch of a plan, with the pointers of a call.
 
-use super::raw::{RawAttention, RawDropoutSeed};
+use super::{
+    raw::{RawAttention, RawDropoutSeed},
+    tensor_maps::Tilings,
+};
 use crate::{Kernel, LaunchConfig, Launcher, RawTensor, Result, Stream};
-use kernels::attention::problem::AttentionForward;
+use kernels::attention::{
+    entries::{HopperArguments, PortableArguments},
+    problem::AttentionForward,
+};
+
+/// What is launched.
+#[derive(Clone, Copy)]
+pub(super) enum Entry {
+    Portable(&'static Kernel<PortableArguments>),
+    /// With its tiles of the tensors.
+    Hopper(&'static Kernel<HopperArguments>, Tilings),
+}
+
+impl Entry {
+    /// Whether a block takes several tiles, if there are more than multiprocessors.
+    pub fn takes_turns(self) -> bool {
+        matches!(self, Entry::Hopper(..))
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Entry::Portable(kernel) => kernel.name(),
+            Entry::Hopper(kernel, _) => kernel.name(),
+        }
+    }
+}
 
 /// A launch without pointers.
 pub(super) struct Launch {
-    pub kernel: &'static Kernel<(AttentionForward,)>,
+    pub entry: Entry,
     pub config: LaunchConfig,
     /// Its pointers are null: they are set in each call's own copy, as the numbers of a seed are.
     pub problem: AttentionForward,
@@ -24,8 +53,15 @@ impl Launch {
     /// The call's tensors must be valid, and of the forms that the launch was made for.
     pub unsafe fn enqueue(&self, stream: &Stream, call: &RawAttention) -> Result<()> {
         let problem = with_pointers(self.problem, call);
-        // SAFETY: the tensors are valid, by the caller's promise.
-        unsafe { stream.launch(self.kernel, self.config, (problem,)) }
+        match self.entry {
+            // SAFETY: the tensors are valid, by the caller's promise.
+            Entry::Portable(kernel) => unsafe { stream.launch(kernel, self.config, (problem,)) },
+            Entry::Hopper(kernel, tilings) => {
+                let [q, k, v, o] = tilings.maps(stream.device(), call)?;
+                // SAFETY: as above; the maps are those of the tensors.
+                unsafe { stream.launch(kernel, self.config, (q, k, v, o, problem)) }
+            }
+        }
     }
 }
 

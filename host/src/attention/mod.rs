@@ -11,6 +11,7 @@
 //! | `forms` | checks of shapes, strides and types |
 //! | `plan` | from options and forms to a launch |
 //! | `tile_choice` | a tile of the table as a candidate for a problem |
+//! | `tensor_maps` | the tensor maps that kernels for Hopper take |
 //! | `launch` | a launch of a plan with the pointers of a call |
 //! | `definition` | the definition in f64 on a device, which results are compared with |
 
@@ -23,6 +24,7 @@ mod options;
 mod plan;
 mod raw;
 mod sequences;
+mod tensor_maps;
 mod tile_choice;
 mod typed;
 

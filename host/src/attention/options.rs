@@ -1,7 +1,7 @@
 //! The options of attention: plain values, without tensors.
 
 use crate::{Causal, Error, Result, visible_range::VisibleRange};
-use kernels::attention::entries::ATTENTION_FORWARD_VARIANTS;
+use kernels::attention::entries::{ATTENTION_FORWARD_VARIANTS, HOPPER_FORWARD_VARIANTS};
 
 /// Attention: `o_i = sum_j softmax_j(s_ij) v_j`, with the scores
 /// `s_ij = softcap(scale * q_i . k_j) + bias_ij - slope * |i + Sk - Sq - j|`. No score is ever
@@ -141,5 +141,6 @@ impl Default for Attention {
 
 /// The names of all tiles of attention's forward, in order of preference.
 pub fn attention_tile_names() -> impl Iterator<Item = &'static str> {
-    ATTENTION_FORWARD_VARIANTS.iter().map(|variant| variant.tile.name)
+    let hopper = HOPPER_FORWARD_VARIANTS.iter().map(|variant| variant.tile.name);
+    hopper.chain(ATTENTION_FORWARD_VARIANTS.iter().map(|variant| variant.tile.name))
 }

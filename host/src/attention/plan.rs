@@ -23,14 +23,15 @@ use std::ptr::{null, null_mut};
 /// The operation's name in errors.
 pub(super) const OPERATION: &str = "attention forward";
 
-/// All that a plan depends on: options, shapes, strides, alignments, the device's architecture and
-/// shared memory.
+/// All that a plan depends on: options, shapes, strides, alignments, the device's architecture, shared
+/// memory and multiprocessors.
 /// Tensors stand here with the low bits of their pointer only.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct PlanKey {
     pub options: Attention,
     pub capability: (u32, u32),
     pub shared_bytes: u32,
+    pub multiprocessors: u32,
     pub call: RawAttention,
 }
 
@@ -53,32 +54,54 @@ const CACHED_BYTES: usize = 16 << 20;
 
 /// Checks the forms of all tensors and finds the launch.
 pub(super) fn make(key: &PlanKey) -> Result<Plan> {
-    let PlanKey { options, capability, shared_bytes, call } = key;
+    let PlanKey { options, capability, shared_bytes, multiprocessors, call } = key;
     let forms = Forms::of(call, OutputTypes::of(call.q.dtype))?;
     let template = template(options, call, &forms)?;
     let drops = template.dropped != 0;
     let (capability, shared_bytes) = (*capability, *shared_bytes);
     let Forms { dtype, sizes, .. } = forms;
-    let demand = Demand { dtype, sizes, drops, capability, shared_bytes };
+    let demand = Demand {
+        dtype,
+        sizes,
+        drops,
+        tensors: [call.q, call.k, call.v, call.o],
+        counts: counts(call),
+        capability,
+        shared_bytes,
+    };
     let (features, not_plain) = features(&template, call, &forms);
     let wish = options.tile.map(Wish::Options);
     let Choice { candidate, cut, mut passed_over } =
         choose(candidates(dtype, features), wish, &demand)
             .map_err(|tried| tried.into_error(OPERATION))?;
-    let (tile, (kernel, cut)) = (candidate.tile, cut);
-    let (problem, blocks) = with_cut(template, &forms, cut)?;
+    let (tile, (entry, cut)) = (candidate.tile, cut);
+    let (mut problem, tiles) = with_cut(template, &forms, cut)?;
+    let mut blocks = tiles;
+    if entry.takes_turns() && tiles > u64::from(*multiprocessors) {
+        blocks = u64::from(*multiprocessors);
+        problem.schedule = problem.schedule.in_turns();
+    }
     let config = Cut::config(blocks, &candidate);
     passed_over.extend(not_plain.map(|reason| (PLAIN, reason.to_owned())));
     let explanation = Explanation {
-        kernel: kernel.name(),
+        kernel: entry.name(),
         tile: tile.name,
         reason: tile.reason,
         is_tuned: false,
         launches: if blocks == 0 { Vec::new() } else { vec![config] },
         passed_over,
     };
-    let launch = Launch { kernel, config, problem };
+    let launch = Launch { entry, config, problem };
     Ok(Plan { launch, workspace_bytes: 0, explanation })
+}
+
+/// What tells how many rows of batch entries there are, or count, if not the shapes alone.
+fn counts(call: &RawAttention) -> Option<&'static str> {
+    let counts = [
+        (call.query_sequences.is_some() || call.key_sequences.is_some(), "packed sequences"),
+        (call.query_lengths.is_some() || call.mask.lengths.is_some(), "lengths"),
+    ];
+    counts.into_iter().find_map(|(given, what)| given.then_some(what))
 }
 
 /// What a kernel must be able to do; and if that is not as little as possible, why.

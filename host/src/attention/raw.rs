@@ -111,7 +111,13 @@ impl Attention {
         let device = stream.device();
         let (capability, shared_bytes) =
             (device.compute_capability(), device.shared_bytes_per_block());
-        let key = PlanKey { options: *self, capability, shared_bytes, call: tensors.forms() };
+        let key = PlanKey {
+            options: *self,
+            capability,
+            shared_bytes,
+            multiprocessors: device.multiprocessors(),
+            call: tensors.forms(),
+        };
         PLANS.get_or_try_make(&key, || plan::make(&key))
     }
 }

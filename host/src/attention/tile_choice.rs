@@ -1,17 +1,24 @@
 //! A row of the table of tiles as a candidate for a problem.
 
-use super::forms::Sizes;
+use super::{forms::Sizes, launch::Entry, tensor_maps::Tilings};
 use crate::{
-    Dtype, Kernel, LaunchConfig,
+    Dtype, Kernel, LaunchConfig, RawTensor,
     choice::{self, runs_on},
 };
 use kernels::{
-    attention::{entries::ATTENTION_FORWARD_VARIANTS, problem::AttentionForward},
+    attention::entries::{
+        ATTENTION_FORWARD_VARIANTS, AttentionForwardVariant, HOPPER_FORWARD_VARIANTS,
+        HopperArguments, PortableArguments,
+    },
     tiles::{AttentionPreference, AttentionTile},
 };
 
-/// An entry.
-type Entry = &'static Kernel<(AttentionForward,)>;
+/// A kernel, before it is known for what.
+#[derive(Clone, Copy)]
+enum Family {
+    Portable(&'static Kernel<PortableArguments>),
+    Hopper(&'static Kernel<HopperArguments>),
+}
 
 /// A row of the table, and the entry of it that a problem would take, if it has one, with the shared
 /// memory that it needs.
@@ -19,7 +26,7 @@ type Entry = &'static Kernel<(AttentionForward,)>;
 pub(super) struct Candidate {
     pub tile: &'static AttentionTile,
     pub shared_bytes: u32,
-    entry: Option<Entry>,
+    kernel: Option<Family>,
 }
 
 /// What an entry can do beside lengths, packed sequences, causal masks, windows and shared heads.
@@ -40,6 +47,10 @@ pub(super) struct Demand {
     pub sizes: Sizes,
     /// Whether probabilities are dropped.
     pub drops: bool,
+    /// q, k, v and o.
+    pub tensors: [RawTensor; 4],
+    /// What tells how many rows there are, if not the shapes alone.
+    pub counts: Option<&'static str>,
     /// Compute capability, major and minor.
     pub capability: (u32, u32),
     /// Shared memory that a block can have.
@@ -59,12 +70,25 @@ pub(super) struct Cut {
 
 /// The table's rows with the entries for an element type and features.
 pub(super) fn candidates(dtype: Dtype, features: Features) -> impl Iterator<Item = Candidate> {
+    let hopper = HOPPER_FORWARD_VARIANTS.iter();
+    let hopper = hopper.map(move |row| candidate(row, dtype, features, Family::Hopper));
+    let portable = ATTENTION_FORWARD_VARIANTS.iter();
+    hopper.chain(portable.map(move |row| candidate(row, dtype, features, Family::Portable)))
+}
+
+fn candidate<Arguments>(
+    variant: &'static AttentionForwardVariant<Arguments>,
+    dtype: Dtype,
+    features: Features,
+    family: fn(&'static Kernel<Arguments>) -> Family,
+) -> Candidate {
     let of_dtype = [Dtype::F16, Dtype::Bf16, Dtype::F32].iter().position(|&known| known == dtype);
-    ATTENTION_FORWARD_VARIANTS.iter().map(move |variant| Candidate {
+    let kernel = of_dtype.and_then(|dtype| variant.kernels[dtype][features as usize]);
+    Candidate {
         tile: &variant.tile,
         shared_bytes: variant.tile.shared_bytes[features as usize],
-        entry: of_dtype.and_then(|dtype| variant.kernels[dtype][features as usize]),
-    })
+        kernel: kernel.map(family),
+    }
 }
 
 impl choice::Candidate for Candidate {
@@ -76,10 +100,10 @@ impl choice::Candidate for Candidate {
     }
 
     fn cut(&self, demand: &Demand) -> Result<(Entry, Cut), String> {
-        let Some(entry) = self.entry else {
+        let Some(kernel) = self.kernel else {
             return Err(format!("has no kernel for {} with all that is asked for", demand.dtype));
         };
-        runs_on(entry.arch(), demand.capability)?;
+        runs_on(self.tile.arch, demand.capability)?;
         let (needed, most) = (self.shared_bytes, demand.shared_bytes);
         if needed > most {
             return Err(format!("needs {needed} bytes of shared memory a block, of {most}"));
@@ -92,7 +116,17 @@ impl choice::Candidate for Candidate {
                  {value_dim}"
             ));
         }
-        Ok((entry, cut(demand, self.tile.rows as usize)))
+        let rows = self.tile.rows as usize;
+        match kernel {
+            Family::Portable(kernel) => Ok((Entry::Portable(kernel), cut(demand, rows))),
+            Family::Hopper(kernel) => {
+                if let Some(counts) = demand.counts {
+                    return Err(format!("takes no {counts}"));
+                }
+                let tilings = Tilings::of(&demand.tensors, demand.dtype, self.tile)?;
+                Ok((Entry::Hopper(kernel, tilings), cut_apart(&demand.sizes, rows)))
+            }
+        }
     }
 
     fn preferred(&self, demand: &Demand) -> Result<(), String> {
@@ -105,6 +139,13 @@ impl choice::Candidate for Candidate {
                     return Ok(());
                 }
                 Err(format!("eligible, but preferred only for up to {most} rows, not {rows}"))
+            }
+            AttentionPreference::RowsFrom(least) => {
+                let rows = demand.sizes.queries;
+                if rows >= least as usize {
+                    return Ok(());
+                }
+                Err(format!("eligible, but preferred only from {least} rows on, not {rows}"))
             }
             AttentionPreference::SharedFrom(least) => {
                 let most = demand.shared_bytes;

@@ -5,15 +5,14 @@
 //! f64 `attention_naive_<element>_exact` and `attention_naive_<element>_rounded`.
 
 use super::{
+    features::{Full, Masked, Plain},
+    hopper::{self, forward::Maps},
     naive::naive,
-    portable::{
-        cut::Cut,
-        scores::{Full, Masked, Plain},
-    },
+    portable::cut::Cut,
     problem::AttentionForward,
 };
-use crate::attention_forward_tiles;
-use cuda_std::kernel;
+use crate::{attention_forward_tiles, attention_hopper_forward_tiles};
+use cuda_std::{kernel, tensor_map, tma::TensorMap};
 use half::{bf16, f16};
 use pastey::paste;
 
@@ -96,25 +95,74 @@ macro_rules! forward_entry {
 
 attention_forward_tiles!(forward_entries);
 
+macro_rules! hopper_entries {
+    ($(($tile:ident, $preference:expr, $head_dim:tt, $value_dim:tt, $cut:tt, $threads:tt,
+        $reason:tt))*) => {
+        $(
+            hopper_entry! { f16 $tile $cut $threads }
+            hopper_entry! { bf16 $tile $cut $threads }
+        )*
+    };
+}
+
+macro_rules! hopper_entry {
+    ($Element:ident $tile:ident ($($cut:tt)*) $threads:tt) => {
+        paste! {
+            #[doc = concat!(
+                "Attention forward of ", stringify!($Element), ", plain, tile ", stringify!($tile),
+                ": [`hopper::cut::Cut::forward`]."
+            )]
+            ///
+            /// # Safety
+            /// That of the body.
+            #[kernel(launch_bounds($threads, 1), arch = "sm_90a")]
+            pub unsafe fn [<attention_forward_ $Element _plain_ $tile>](
+                q: TensorMap,
+                k: TensorMap,
+                v: TensorMap,
+                o: TensorMap,
+                problem: AttentionForward,
+            ) {
+                let maps = Maps {
+                    q: tensor_map!([<attention_forward_ $Element _plain_ $tile>], 0, q),
+                    k: tensor_map!([<attention_forward_ $Element _plain_ $tile>], 1, k),
+                    v: tensor_map!([<attention_forward_ $Element _plain_ $tile>], 2, v),
+                    o: tensor_map!([<attention_forward_ $Element _plain_ $tile>], 3, o),
+                };
+                hopper::cut::Cut::<$($cut)*>::forward::<$Element>(&problem, maps)
+            }
+        }
+    };
+}
+
+attention_hopper_forward_tiles!(hopper_entries);
+
 cuda_std::host_only! {
     use crate::tiles::{AttentionPreference, AttentionTile};
     use cuda_std::host::Kernel;
 
-    /// A row of the forward's table with its entries.
-    pub struct AttentionForwardVariant {
+    /// A row of the forward's tables with its entries, which take `Arguments`.
+    pub struct AttentionForwardVariant<Arguments: 'static> {
         /// How the kernel is cut.
         pub tile: AttentionTile,
         /// By element type (f16, bf16, f32); then plain, with masks, or with all features. With f32,
         /// masks are among all features.
-        pub kernels: [[Option<&'static Kernel<(AttentionForward,)>>; 3]; 3],
+        pub kernels: [[Option<&'static Kernel<Arguments>>; 3]; 3],
     }
+
+    /// What a portable kernel takes.
+    pub type PortableArguments = (AttentionForward,);
+
+    /// What a kernel for Hopper takes: the maps of q, k, v and o, and the problem.
+    pub type HopperArguments = (TensorMap, TensorMap, TensorMap, TensorMap, AttentionForward);
 
     macro_rules! forward_variants {
         ($(($tile:ident, $preference:expr, $Kind:ident, $head_dim:tt, $value_dim:tt,
             ($fragments:tt, $warps:tt, $depth:tt, $columns:tt, $keys:tt, $masked:tt, $full:tt),
             $threads:tt, $blocks:tt, $arch:tt, $reason:tt))*) => {
-            /// All of them, in order of preference.
-            pub static ATTENTION_FORWARD_VARIANTS: &[AttentionForwardVariant] = &[$(
+            /// All portable ones, in order of preference.
+            pub static ATTENTION_FORWARD_VARIANTS:
+                &[AttentionForwardVariant<PortableArguments>] = &[$(
                 AttentionForwardVariant {
                     tile: AttentionTile {
                         name: stringify!($tile),
@@ -185,6 +233,41 @@ cuda_std::host_only! {
     }
 
     attention_forward_tiles!(forward_variants);
+
+    macro_rules! hopper_variants {
+        ($(($tile:ident, $preference:expr, $head_dim:tt, $value_dim:tt, ($($cut:tt)*), $threads:tt,
+            $reason:tt))*) => {
+            /// All for Hopper, in order of preference.
+            pub static HOPPER_FORWARD_VARIANTS:
+                &[AttentionForwardVariant<HopperArguments>] = &[$(
+                AttentionForwardVariant {
+                    tile: AttentionTile {
+                        name: stringify!($tile),
+                        preference: {
+                            use AttentionPreference::*;
+                            $preference
+                        },
+                        head_dim: $head_dim,
+                        value_dim: $value_dim,
+                        rows: hopper::cut::Cut::<$($cut)*>::ROWS,
+                        keys: hopper::cut::Cut::<$($cut)*>::KEYS,
+                        threads: $threads,
+                        blocks_per_sm: 1,
+                        shared_bytes: [hopper::cut::Cut::<$($cut)*>::SHARED_BYTES; 3],
+                        arch: "sm_90a",
+                        reason: $reason,
+                    },
+                    kernels: paste! {[
+                        [Some(&[<attention_forward_f16_plain_ $tile>]), None, None],
+                        [Some(&[<attention_forward_bf16_plain_ $tile>]), None, None],
+                        [None; 3],
+                    ]},
+                },
+            )*];
+        };
+    }
+
+    attention_hopper_forward_tiles!(hopper_variants);
 
     /// The definition in f64, by element type (f16, bf16, f32); then exact, or rounded at every step.
     pub static NAIVE: [[&Kernel<(AttentionForward,)>; 2]; 3] = [

@@ -5,11 +5,16 @@
 //! | [`problem`] | what the host tells a kernel |
 //! | [`schedule`] | which tile a block computes |
 //! | [`sequence`] | a batch entry's rows in the tensors, and which of them count |
+//! | [`rows`] | from rows of a tile to queries and heads |
+//! | [`seen`] | which keys a tile's rows see by their visible ranges |
 //! | [`mask`] | which keys a query sees |
 //! | [`bias`] | what is added to scores |
 //! | [`dropout`] | which probabilities are kept |
 //! | [`score_tensor`] | where masks and biases are |
+//! | [`features`] | what an instance of a kernel knows |
+//! | [`row_elements`] | what a thread has of rows of scores and output |
 //! | [`online_softmax`] | the softmax of scores that come a block of keys at a time |
+//! | [`hopper`] | kernels for Hopper's tensor cores |
 //! | [`portable`] | kernels for every tensor core since Ampere |
 //! | [`naive`] | the definition, in f64 |
 //! | [`entries`] | the instances, for each element type, features and tile |
@@ -17,11 +22,16 @@
 pub mod bias;
 pub mod dropout;
 pub mod entries;
+pub mod features;
+pub mod hopper;
 pub mod mask;
 pub mod naive;
 pub mod online_softmax;
 pub mod portable;
 pub mod problem;
+pub mod row_elements;
+pub mod rows;
 pub mod schedule;
 pub mod score_tensor;
+pub mod seen;
 pub mod sequence;

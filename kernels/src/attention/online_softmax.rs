@@ -4,6 +4,7 @@
 //! `lane / 4 + 8` of each, as the fragments of matrix products have them. Sums are a lane's own
 //! until the end, maxima those of the whole row.
 
+use super::row_elements::RowElements;
 use cuda_std::{
     hint, math,
     warp::{self, FULL_MASK},
@@ -28,6 +29,30 @@ pub struct Exponents {
     pub difference_first: bool,
 }
 
+/// What the output of rows whose reference has been raised is to be multiplied by.
+#[derive(Clone, Copy)]
+#[must_use = "exponentials of earlier blocks are relative to another reference"]
+pub struct Rescaling<const M: usize> {
+    /// Some row of the warp has a factor other than 1.
+    is_needed: bool,
+    /// Of each row.
+    factors: [[f32; 2]; M],
+}
+
+impl<const M: usize> Rescaling<M> {
+    /// Rescales the output.
+    #[inline(always)]
+    pub fn apply(self, output: &mut [impl RowElements; M]) {
+        if self.is_needed {
+            unroll!(m in M, up to 2 => {
+                unroll!(h in 2 => {
+                    output[m].map_row(h, |_, element| element * self.factors[m][h]);
+                });
+            });
+        }
+    }
+}
+
 /// What is known of the rows so far: exponentials are relative to `reference`.
 #[derive(Clone, Copy)]
 pub struct OnlineSoftmax<const M: usize> {
@@ -47,12 +72,27 @@ impl<const M: usize> OnlineSoftmax<M> {
     /// # Safety
     /// Convergent: the whole warp.
     #[inline(always)]
-    pub unsafe fn take<const KEYS: usize, const COLUMNS: usize>(
+    pub unsafe fn take(
         &mut self,
-        scores: &mut [[Fragment; KEYS]; M],
-        output: &mut [[Fragment; COLUMNS]; M],
+        scores: &mut [impl RowElements; M],
+        output: &mut [impl RowElements; M],
         exponents: Exponents,
     ) {
+        self.raise(scores, exponents).apply(output);
+        self.exponentiate(scores, exponents);
+    }
+
+    /// Takes in the maxima of a block of scores, -inf where hidden: how the output, which has the
+    /// exponentials of earlier blocks in it, is to be rescaled.
+    ///
+    /// # Safety
+    /// Convergent: the whole warp.
+    #[inline(always)]
+    pub unsafe fn raise(
+        &mut self,
+        scores: &[impl RowElements; M],
+        exponents: Exponents,
+    ) -> Rescaling<M> {
         let coefficient = exponents.coefficient;
         let mut max = self.max;
         let mut grows = false;
@@ -62,32 +102,42 @@ impl<const M: usize> OnlineSoftmax<M> {
                 grows |= (max[m][h] - self.max[m][h]) * coefficient > LAG;
             });
         });
-        if warp::vote_any(FULL_MASK, grows) {
+        let is_needed = warp::vote_any(FULL_MASK, grows);
+        let mut rescaling = Rescaling { is_needed, factors: [[1.0; 2]; M] };
+        if is_needed {
             unroll!(m in M, up to 2 => {
-                let mut factor = [0.0; 2];
                 unroll!(h in 2 => {
-                    factor[h] =
-                        math::exp2((self.max[m][h] - finite(max[m][h])) * coefficient);
-                    self.sum[m][h] *= factor[h];
+                    let factor = math::exp2((self.max[m][h] - finite(max[m][h])) * coefficient);
+                    self.sum[m][h] *= factor;
+                    rescaling.factors[m][h] = factor;
                 });
-                rescale(&mut output[m], factor);
             });
             self.max = max;
         }
+        rescaling
+    }
+
+    /// Takes in the sums of a block of scores whose maxima have been taken in, and leaves their
+    /// exponentials in their place.
+    #[inline(always)]
+    pub fn exponentiate(&mut self, scores: &mut [impl RowElements; M], exponents: Exponents) {
+        let coefficient = exponents.coefficient;
         let mut references = [[0.0; 2]; M];
         unroll!(m in M, up to 2 => {
             references[m] = [finite(self.max[m][0]), finite(self.max[m][1])];
         });
         if exponents.difference_first {
             unroll!(m in M, up to 2 => {
-                subtract(&mut scores[m], references[m]);
+                unroll!(h in 2 => {
+                    scores[m].map_row(h, |_, score| score - references[m][h]);
+                });
                 references[m] = [0.0; 2];
             });
         }
         unroll!(m in M, up to 2 => {
             unroll!(h in 2 => {
                 let reference = references[m][h] * coefficient;
-                self.sum[m][h] += exponentiate(&mut scores[m], h, coefficient, reference);
+                self.sum[m][h] += exponentiate_row(&mut scores[m], h, coefficient, reference);
             });
         });
     }
@@ -98,6 +148,15 @@ impl<const M: usize> OnlineSoftmax<M> {
     pub fn settle(&mut self) {
         unroll!(m in M, up to 2 => {
             self.sum[m] = hint::opaque(self.sum[m]);
+        });
+    }
+
+    /// Has exponentials computed here, and not after waits that follow.
+    #[inline(always)]
+    pub fn complete(&mut self) {
+        self.settle();
+        unroll!(m in M, up to 2 => {
+            hint::computed(self.sum[m][0] + self.sum[m][1]);
         });
     }
 
@@ -137,53 +196,28 @@ fn finite(max: f32) -> f32 {
 
 /// The maximum of a row's scores and `max`, in all its lanes. NaN is passed over.
 #[inline(always)]
-unsafe fn row_max<const KEYS: usize>(scores: &[Fragment; KEYS], h: usize, max: f32) -> f32 {
+unsafe fn row_max(scores: &impl RowElements, h: usize, max: f32) -> f32 {
     // Two at a time, so that a chain of dependent instructions is half as long.
     let mut of_lane = [f32::NEG_INFINITY; 2];
-    unroll!(n in KEYS, up to 16 => {
-        of_lane[0] = of_lane[0].max(scores[n][2 * h]);
-        of_lane[1] = of_lane[1].max(scores[n][2 * h + 1]);
-    });
+    scores.for_row(h, |i, score| of_lane[i % 2] = of_lane[i % 2].max(score));
     let of_lane = of_lane[0].max(of_lane[1]);
     let of_pair = of_lane.max(warp::shuffle_xor(FULL_MASK, of_lane, 1));
     max.max(of_pair.max(warp::shuffle_xor(FULL_MASK, of_pair, 2)))
 }
 
-/// Rescales the rows of a lane.
-#[inline(always)]
-fn rescale<const COLUMNS: usize>(output: &mut [Fragment; COLUMNS], factor: [f32; 2]) {
-    unroll!(n in COLUMNS, up to 32 => {
-        unroll!(i in 4 => {
-            output[n][i] *= factor[i / 2];
-        });
-    });
-}
-
-#[inline(always)]
-fn subtract<const KEYS: usize>(scores: &mut [Fragment; KEYS], references: [f32; 2]) {
-    unroll!(n in KEYS, up to 16 => {
-        unroll!(i in 4 => {
-            scores[n][i] -= references[i / 2];
-        });
-    });
-}
-
 /// Turns a row's scores into exponentials, and sums them up.
 #[inline(always)]
-fn exponentiate<const KEYS: usize>(
-    scores: &mut [Fragment; KEYS],
+fn exponentiate_row(
+    scores: &mut impl RowElements,
     h: usize,
     coefficient: f32,
     reference: f32,
 ) -> f32 {
     let mut sum = [0.0; 2];
-    unroll!(n in KEYS, up to 16 => {
-        unroll!(e in 2 => {
-            let score = scores[n][2 * h + e];
-            let exponential = math::exp2(math::fma(score, coefficient, -reference));
-            scores[n][2 * h + e] = exponential;
-            sum[e] += exponential;
-        });
+    scores.map_row(h, |i, score| {
+        let exponential = math::exp2(math::fma(score, coefficient, -reference));
+        sum[i % 2] += exponential;
+        exponential
     });
     sum[0] + sum[1]
 }

@@ -19,6 +19,12 @@ pub struct Schedule {
     groups: Divisor,
     /// Of the last tile first: with a causal mask it sees most keys.
     last_first: u32,
+    /// Tiles in all.
+    count: u32,
+    /// Half the tiles of a set, if blocks take them in pairs: the first with the last, and so on.
+    half: Divisor,
+    /// Whether they do.
+    paired: u32,
 }
 
 /// What a block computes.
@@ -46,13 +52,44 @@ impl Schedule {
             tiles: Divisor::new(tiles),
             groups: Divisor::new(groups),
             last_first: last_first as u32,
+            count: all as u32 * tiles,
+            half: Divisor::new(1),
+            paired: 0,
         }
     }
 
-    /// What block number `block` computes.
+    /// The same for blocks that take several tiles, as many each: where tiles see ever more keys, in
+    /// pairs of a set that see as many together, if the set has such.
+    pub const fn in_turns(self) -> Self {
+        let of_set = self.set.value() as u64 * self.tiles.value() as u64;
+        if self.last_first == 0 || !of_set.is_multiple_of(2) {
+            return self;
+        }
+        Schedule { half: Divisor::new((of_set / 2) as u32), paired: 1, ..self }
+    }
+
+    /// The number of the tile that block `block` of `blocks` takes at its turn number `turn`: none
+    /// after its last.
     #[inline(always)]
-    pub const fn place(&self, block: u32) -> Place {
-        let (rest, in_set) = self.set.divide(block);
+    pub const fn number(&self, (block, blocks): (u32, u32), turn: u32) -> Option<u32> {
+        if self.paired == 0 {
+            let number = block + turn * blocks;
+            return if number < self.count { Some(number) } else { None };
+        }
+        let pair = block + turn / 2 * blocks;
+        if pair >= self.count / 2 {
+            return None;
+        }
+        let (set, first) = self.half.divide(pair);
+        let of_set = 2 * self.half.value();
+        let in_set = if turn.is_multiple_of(2) { first } else { of_set - 1 - first };
+        Some(set * of_set + in_set)
+    }
+
+    /// What tile number `number` is: that of the block, where each takes one.
+    #[inline(always)]
+    pub const fn place(&self, number: u32) -> Place {
+        let (rest, in_set) = self.set.divide(number);
         let (set, tile) = self.tiles.divide(rest);
         let (batch, group) = self.groups.divide(set * self.set.value() + in_set);
         let tile = if self.last_first != 0 { self.tiles.value() - 1 - tile } else { tile };

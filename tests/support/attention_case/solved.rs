@@ -3,7 +3,7 @@
 use super::{AttentionCase, data::Data};
 use crate::placement::{Placed, Placement};
 use fused_attention::{
-    Device, Dtype, Element, Explanation, Precision,
+    Device, Dtype, Element, Explanation, Precision, attention_tile_names,
     reference::{
         attention::{Attention as Solution, row_error},
         tolerance::{Unfused, check_lse, check_output},
@@ -94,12 +94,31 @@ impl<T: Element> SolvedAttention<T> {
         }
     }
 
-    /// Compares output and log-sum-exp of a device with the reference.
+    /// Compares output and log-sum-exp of a device with the reference: those of the tile that is asked
+    /// for, or of the preferred one and, of each other family of kernels, the first that can run it.
     ///
     /// # Errors
     /// How they differ, or why the library refuses the problem.
     pub fn check(&self, device: &Device) -> Result<(), String> {
-        let (o, lse) = self.run(device)?;
+        self.check_tile(device, self.case.tile)?;
+        if self.case.tile.is_some() {
+            return Ok(());
+        }
+        let family = |tile: &'static str| tile.split('_').next();
+        let mut checked = vec![family(self.explain(device).map_err(text)?.tile)];
+        for tile in attention_tile_names() {
+            let is_new = !checked.contains(&family(tile));
+            if is_new && self.explain_tile(device, Some(tile)).is_ok() {
+                self.check_tile(device, Some(tile)).map_err(|error| format!("{tile}: {error}"))?;
+                checked.push(family(tile));
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares output and log-sum-exp of a tile, or of the preferred one.
+    fn check_tile(&self, device: &Device, tile: Option<&'static str>) -> Result<(), String> {
+        let (o, lse) = self.run_tile(device, tile)?;
         check_output(&o, &self.expected.o, &self.unfused, self.case.value_dim)
             .map(drop)
             .and_then(|()| check_lse(&lse, &self.expected.lse))
@@ -111,7 +130,17 @@ impl<T: Element> SolvedAttention<T> {
     /// # Errors
     /// The library refuses the problem, or wrote elsewhere.
     pub fn run(&self, device: &Device) -> Result<AttentionResult<T>, String> {
+        self.run_tile(device, self.case.tile)
+    }
+
+    /// The same of a tile, or of the preferred one.
+    fn run_tile(
+        &self,
+        device: &Device,
+        tile: Option<&'static str>,
+    ) -> Result<AttentionResult<T>, String> {
         let case = &self.case;
+        let options = AttentionCase { tile, ..case.clone() }.options();
         let shape = case.query_shape(case.value_dim);
         let o = vec![T::from_f64(UNWRITTEN); self.expected.o.len()];
         let lse = vec![UNWRITTEN_LSE as f32; self.expected.lse.len()];
@@ -121,7 +150,7 @@ impl<T: Element> SolvedAttention<T> {
         let stream = device.default_stream();
         self.data
             .with_inputs(case, device, |inputs| {
-                case.options().forward_into(&stream, inputs, &o.tensor, Some(&lse.tensor))
+                options.forward_into(&stream, inputs, &o.tensor, Some(&lse.tensor))
             })
             .map_err(text)?;
         Ok((o.read()?, lse.read()?))
@@ -132,10 +161,20 @@ impl<T: Element> SolvedAttention<T> {
     /// # Errors
     /// Why the library refuses the problem.
     pub fn explain(&self, device: &Device) -> fused_attention::Result<Explanation> {
+        self.explain_tile(device, self.case.tile)
+    }
+
+    /// The same with a tile, or with the preferred one.
+    fn explain_tile(
+        &self,
+        device: &Device,
+        tile: Option<&'static str>,
+    ) -> fused_attention::Result<Explanation> {
         let case = &self.case;
+        let options = AttentionCase { tile, ..case.clone() }.options();
         let (shape, gap) = (case.query_shape(case.value_dim), T::from_f64(3.5));
         let o = Placed::new(device, case.o, &vec![gap; self.expected.o.len()], &shape, gap)?;
-        self.data.with_inputs(case, device, |inputs| case.options().explain(inputs, &o.tensor))
+        self.data.with_inputs(case, device, |inputs| options.explain(inputs, &o.tensor))
     }
 
     /// Compares a device's definition in f64 with the reference.

@@ -1,9 +1,9 @@
 //! What a block has found out about its tile, in shared memory: there it takes no registers, of
 //! which the products need nearly all, and is read where it is needed, once for each block of keys.
 
-use super::rows::Rows;
 use crate::attention::{
-    online_softmax::Exponents, problem::AttentionForward, schedule::Place, sequence::Sequence,
+    online_softmax::Exponents, problem::AttentionForward, rows::Rows, schedule::Place,
+    sequence::Sequence,
 };
 use cuda_std::shared;
 

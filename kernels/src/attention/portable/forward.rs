@@ -23,15 +23,16 @@ use super::{
     operand::Operand,
     patches::Patches,
     row_facts::RowFacts,
-    rows::Rows,
-    scores::{Features, WarpRows, scale, scaling},
+    scores::{WarpRows, scale},
     store::{Results, RowPlaces, store_rows},
 };
 use crate::attention::{
     dropout::Dropout,
+    features::{Features, scaling},
     mask::bank_index,
     online_softmax::{Fragment, OnlineSoftmax},
     problem::{AttentionForward, Strides, flags},
+    rows::Rows,
 };
 use cuda_std::{
     cp_async, hint, matrix, shared, thread,

@@ -4,11 +4,8 @@
 //! thread's chunks of all its rows then lie at constant distances. What is beyond the head dimension
 //! or the sequence is not read, and becomes 0.
 
-use super::{
-    rows::Rows,
-    swizzle::{CHUNK, Swizzle},
-};
-use crate::numbers::Element;
+use super::swizzle::{CHUNK, Swizzle};
+use crate::{attention::rows::Rows, numbers::Element};
 use cuda_std::{cp_async, global, shared};
 
 /// Rows of keys or values of one sequence.

@@ -6,7 +6,6 @@
 //! | [`operand`] | the products of each element type |
 //! | [`key_order`] | which key each column of the score fragments stands for |
 //! | [`swizzle`] | where the chunks of a tile's rows lie in shared memory |
-//! | [`rows`] | from rows of a tile to queries and heads |
 //! | [`facts`] | what a block has found out about its tile, in shared memory |
 //! | [`row_facts`] | the same about each of its rows |
 //! | [`load`] | tiles of q, k and v on their way to shared memory |
@@ -26,7 +25,6 @@ pub mod operand;
 pub mod patches;
 pub mod per_score;
 pub mod row_facts;
-pub mod rows;
 pub mod scores;
 pub mod softcap;
 pub mod store;

@@ -10,9 +10,9 @@ use super::{
     key_order::{self, RUN},
     operand::Operand,
     row_facts::RowFacts,
-    scores::{Features, WarpRows},
+    scores::WarpRows,
 };
-use crate::attention::problem::flags;
+use crate::attention::{features::Features, problem::flags};
 use cuda_std::{global, hint};
 
 /// A tensor with an element for each score, of a size that the instance is for.

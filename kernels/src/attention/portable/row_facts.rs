@@ -1,12 +1,9 @@
 //! What a block has found out about each of its rows, in shared memory behind the facts: with all
 //! features, and read where it is needed.
 
-use super::{
-    facts::{BankIndex, FACTS_BYTES, Facts},
-    rows::Rows,
-};
+use super::facts::{BankIndex, FACTS_BYTES, Facts};
 use crate::{
-    attention::{bias, score_tensor::ScoreTensor},
+    attention::{bias, rows::Rows, score_tensor::ScoreTensor},
     numbers::Element,
 };
 use cuda_std::shared;

@@ -10,77 +10,15 @@ use super::{
 };
 use crate::{
     attention::{
+        features::Features,
         mask::{self, VisibleRange},
-        online_softmax::{Exponents, Fragment},
+        online_softmax::Fragment,
         problem::AttentionForward,
+        seen::{Seen, hide_row},
     },
     marks,
 };
-use core::f32::consts::LOG2_E;
-use cuda_std::{global, math};
-
-/// Which features an instance of a kernel knows, beside visible ranges, packed sequences, lengths and
-/// shared K/V heads.
-pub trait Features: Copy + 'static {
-    /// Boolean masks, biases and ALiBi.
-    const MASKS: bool;
-    /// These, and softcap, dropout, rows off the 16-byte grid.
-    const ALL: bool;
-    /// There are registers for masks or biases of the next block of keys.
-    const AHEAD: bool = Self::MASKS && !Self::ALL;
-}
-
-/// What any attention has.
-#[derive(Clone, Copy)]
-pub struct Plain;
-
-/// What scores have of their own, too.
-#[derive(Clone, Copy)]
-pub struct Masked;
-
-/// All features.
-#[derive(Clone, Copy)]
-pub struct Full;
-
-impl Features for Plain {
-    const MASKS: bool = false;
-    const ALL: bool = false;
-}
-impl Features for Masked {
-    const MASKS: bool = true;
-    const ALL: bool = false;
-}
-impl Features for Full {
-    const MASKS: bool = true;
-    const ALL: bool = true;
-}
-
-/// What products of q and k are multiplied by, and how what comes of it becomes exponents.
-///
-/// Without softcap and bias the scale's magnitude waits until the maximum has been subtracted.
-///
-/// # Safety
-/// The problem's scale must be valid.
-#[inline(always)]
-pub unsafe fn scaling<F: Features>(problem: &AttentionForward) -> (f32, Exponents) {
-    let scale = if problem.scale_pointer.is_null() {
-        problem.scale
-    } else {
-        global::load_cached(problem.scale_pointer)
-    };
-    let magnitude = if scale < 0.0 { -scale } else { scale };
-    let is_special = !(magnitude > 0.0 && magnitude <= f32::MAX);
-    let adds = F::MASKS
-        && (problem.softcap != 0.0 || !problem.bias.is_null() || !problem.slopes.is_null());
-    if is_special || adds {
-        return (scale, Exponents { unit: 1.0, coefficient: LOG2_E, difference_first: true });
-    }
-    let sign = if scale < 0.0 { -1.0 } else { 1.0 };
-    let coefficient = if magnitude > f32::MAX / LOG2_E { f32::MAX } else { magnitude * LOG2_E };
-    // Up to 1, no product with a score overflows.
-    let difference_first = F::MASKS || coefficient > 1.0;
-    (sign, Exponents { unit: magnitude, coefficient, difference_first })
-}
+use cuda_std::math;
 
 /// A warp's rows, and a lane's place in their fragments.
 #[derive(Clone, Copy)]
@@ -95,36 +33,7 @@ pub struct WarpRows<'a> {
     pub lane: u32,
 }
 
-/// Which keys some rows see.
-#[derive(Clone, Copy)]
-pub struct Seen {
-    /// Those that at least one of the rows may see: the first, and the one after the last.
-    pub some: (i32, i32),
-    /// Those that all of the rows see.
-    pub all: (i32, i32),
-}
-
-impl Seen {
-    /// Does any row see any of the `count` keys from `first` on?
-    #[inline(always)]
-    pub fn sees(&self, first: i32, count: i32) -> bool {
-        self.some.0 < first + count && first < self.some.1
-    }
-
-    /// Do all rows see all of the `count` keys from `first` on?
-    #[inline(always)]
-    pub fn sees_all(&self, first: i32, count: i32) -> bool {
-        self.all.0 <= first && first + count <= self.all.1
-    }
-}
-
 impl WarpRows<'_> {
-    /// The rows that count.
-    #[inline(always)]
-    fn count(&self) -> i32 {
-        self.span.queries * self.problem.packed_heads.value() as i32
-    }
-
     /// The query of a row.
     #[inline(always)]
     fn query(&self, row: i32) -> i32 {
@@ -139,16 +48,7 @@ impl WarpRows<'_> {
     /// Which keys the `count` rows from row `first` on see, as far as they count.
     #[inline(always)]
     pub fn seen(&self, first: i32, count: i32) -> Seen {
-        let (rows, range) = (self.count(), self.range());
-        if first >= rows {
-            return Seen { some: (0, 0), all: (0, 0) };
-        }
-        let last = if first + count < rows { first + count } else { rows } - 1;
-        let (first, last) = (self.query(first), self.query(last));
-        Seen {
-            some: (range.first(first), range.end(last)),
-            all: (range.first(last), range.end(first)),
-        }
+        Seen::of(self.problem, (self.span.queries, self.span.keys), (first, count))
     }
 
     /// A row of the lane: half `h` of fragment `m`.
@@ -181,7 +81,7 @@ impl WarpRows<'_> {
             unroll!(h in 2 => {
                 let query = self.query(self.row(m, h));
                 let range = (range.first(query) - key, range.end(query) - key);
-                hide_row(&mut scores[m], h, range);
+                hide_row(&mut scores[m], h, range, |i| key_order::offset(i / 2, i % 2) as i32);
             });
         });
     }
@@ -265,18 +165,6 @@ impl WarpRows<'_> {
             });
         });
     }
-}
-
-#[inline(always)]
-fn hide_row<const KEYS: usize>(scores: &mut [Fragment; KEYS], h: usize, (first, end): (i32, i32)) {
-    unroll!(n in KEYS, up to 16 => {
-        unroll!(e in 2 => {
-            let key = key_order::offset(n, e) as i32;
-            if key < first || key >= end {
-                scores[n][2 * h + e] = f32::NEG_INFINITY;
-            }
-        });
-    });
 }
 
 /// Scales scores and adds biases, one in a word.

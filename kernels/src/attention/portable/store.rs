@@ -2,10 +2,12 @@
 
 use super::{
     operand::Operand,
-    rows::Rows,
     swizzle::{CHUNK, Swizzle},
 };
-use crate::{attention::online_softmax::Fragment, numbers::Element};
+use crate::{
+    attention::{online_softmax::Fragment, rows::Rows},
+    numbers::Element,
+};
 use cuda_std::{
     global, shared,
     warp::{self, FULL_MASK},

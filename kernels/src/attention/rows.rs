@@ -1,6 +1,6 @@
 //! From rows of a tile to queries and heads.
 
-use crate::attention::{
+use super::{
     problem::{AttentionForward, Strides},
     schedule::Place,
     sequence::Sequence,

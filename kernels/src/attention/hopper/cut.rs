@@ -1,0 +1,108 @@
+//! What a block and a warpgroup have of the problem; the layout of shared memory.
+
+use super::ring::Ring;
+use cuda_std::shared;
+
+/// How the kernel is cut: `WARPGROUPS` consumers of 64 rows, rows of q and k of `PANELS` panels,
+/// `SCORES` registers for the scores of a block of keys and `OUTPUT` for the output. `KEEPS_Q`: q
+/// stays in registers.
+///
+/// A *panel* is 64 neighbouring elements of all rows of a tile: rows of 128 bytes, which lie one after
+/// the other as the 128-byte swizzle has them.
+pub struct Cut<
+    const WARPGROUPS: u32,
+    const PANELS: usize,
+    const SCORES: usize,
+    const OUTPUT: usize,
+    const KEEPS_Q: bool,
+>;
+
+/// Elements of a row in a panel.
+pub const PANEL: u32 = 64;
+
+/// Bytes of a row in a panel.
+pub const PANEL_ROW: u32 = 128;
+
+/// Rows of a consumer.
+pub const CONSUMER_ROWS: u32 = 64;
+
+/// Rows of a warp.
+pub const WARP_ROWS: u32 = 16;
+
+/// Warps of a warpgroup.
+pub const WARPS: u32 = CONSUMER_ROWS / WARP_ROWS;
+
+/// Blocks of keys, and of values, in shared memory.
+pub const STAGES: u32 = 2;
+
+/// The rings as one of the parties sees them.
+#[derive(Clone, Copy)]
+pub struct Rings {
+    /// Of a tile's queries.
+    pub q: Ring,
+    /// Of blocks of keys.
+    pub k: Ring,
+    /// Of blocks of values.
+    pub v: Ring,
+}
+
+impl<
+    const WARPGROUPS: u32,
+    const PANELS: usize,
+    const SCORES: usize,
+    const OUTPUT: usize,
+    const KEEPS_Q: bool,
+> Cut<WARPGROUPS, PANELS, SCORES, OUTPUT, KEEPS_Q>
+{
+    /// Rows of a tile.
+    pub const ROWS: u32 = CONSUMER_ROWS * WARPGROUPS;
+    /// Keys of a block of keys.
+    pub const KEYS: u32 = 2 * SCORES as u32;
+    /// Panels of v and o.
+    pub const VALUE_PANELS: u32 = 2 * OUTPUT as u32 / PANEL;
+    /// Threads of a block: the consumers, and before them the producer.
+    pub const THREADS: u32 = 32 * WARPS * (WARPGROUPS + 1);
+    /// Warps of the consumers.
+    pub const CONSUMER_WARPS: u32 = WARPS * WARPGROUPS;
+
+    /// Tiles of q in shared memory: where it stays there, the next comes while this one is read.
+    const Q_STAGES: u32 = if KEEPS_Q { 1 } else { 2 };
+    /// Bytes of a tile of q.
+    const Q_BYTES: u32 = PANELS as u32 * Self::ROWS * PANEL_ROW;
+    /// Bytes of a block of keys.
+    const K_BYTES: u32 = PANELS as u32 * Self::KEYS * PANEL_ROW;
+    /// Bytes of its values.
+    const V_BYTES: u32 = Self::VALUE_PANELS * Self::KEYS * PANEL_ROW;
+    /// Where the first block of keys begins, behind q.
+    const K: u32 = Self::Q_STAGES * Self::Q_BYTES;
+    /// Where the first block of values begins.
+    const V: u32 = Self::K + STAGES * Self::K_BYTES;
+    /// Where warps put their output.
+    const O: u32 = Self::V + STAGES * Self::V_BYTES;
+    /// Bytes of a warp's output.
+    const WARP_O_BYTES: u32 = Self::VALUE_PANELS * WARP_ROWS * PANEL_ROW;
+    /// Where the barriers begin.
+    const BARRIERS: u32 = Self::O + Self::CONSUMER_WARPS * Self::WARP_O_BYTES;
+    /// Bytes of shared memory.
+    pub const SHARED_BYTES: u32 = Self::BARRIERS + (Self::Q_STAGES + 2 * STAGES) * Ring::BARRIERS;
+
+    /// The rings before anything is in them.
+    #[inline(always)]
+    pub fn rings() -> Rings {
+        let base = shared::dynamic();
+        let q = base + Self::BARRIERS;
+        let k = q + Self::Q_STAGES * Ring::BARRIERS;
+        let v = k + STAGES * Ring::BARRIERS;
+        Rings {
+            q: Ring::new((base, Self::Q_STAGES), Self::Q_BYTES, q),
+            k: Ring::new((base + Self::K, STAGES), Self::K_BYTES, k),
+            v: Ring::new((base + Self::V, STAGES), Self::V_BYTES, v),
+        }
+    }
+
+    /// Where warp `warp` of the consumers puts its output.
+    #[inline(always)]
+    pub fn staging(warp: u32) -> u32 {
+        shared::dynamic() + Self::O + warp * Self::WARP_O_BYTES
+    }
+}

@@ -1,0 +1,21 @@
+//! Attention by `wgmma` and TMA: Hopper.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`cut`] | what a block and a warpgroup have of the problem; the layout of shared memory |
+//! | [`ring`] | tiles on their way from the producer to the consumers |
+//! | [`tile`] | the rows that a block, and a thread, works on, and the blocks of keys that they see |
+//! | [`forward`] | the forward kernel's body: who does what |
+//! | [`produce`] | the producer: tiles of q, k and v by TMA |
+//! | [`consume`] | the consumers: scores, their softmax, output |
+//! | [`products`] | the two products |
+//! | [`store`] | the output on its way to global memory |
+
+pub mod consume;
+pub mod cut;
+pub mod forward;
+pub mod produce;
+pub mod products;
+pub mod ring;
+pub mod store;
+pub mod tile;

@@ -1,0 +1,107 @@
+//! Tiles on their way from the producer to the consumers, through stages in shared memory.
+
+use cuda_std::mbarrier;
+
+/// A ring of stages for one tile each, as one of the parties sees it: it stands at the stage that the
+/// party fills, or reads, next.
+///
+/// A stage has two barriers. *Full* has phases of an arrival of the producer and all the bytes of a
+/// tile, *empty* of an arrival of each warp that reads.
+#[derive(Clone, Copy)]
+pub struct Ring {
+    /// The first stage.
+    tiles: u32,
+    /// Stages.
+    stages: u32,
+    /// Bytes of a tile.
+    bytes: u32,
+    /// The first stage's barriers.
+    barriers: u32,
+    /// The stage's number.
+    stage: u32,
+    /// The parity of the phase in which the stage is full.
+    parity: u32,
+}
+
+impl Ring {
+    /// Bytes of a stage's barriers.
+    pub const BARRIERS: u32 = 16;
+
+    /// The ring of so many stages for so many bytes, at its first stage.
+    #[inline(always)]
+    pub fn new((tiles, stages): (u32, u32), bytes: u32, barriers: u32) -> Self {
+        Ring { tiles, stages, bytes, barriers, stage: 0, parity: 0 }
+    }
+
+    /// Makes the barriers, for so many warps that read.
+    ///
+    /// # Safety
+    /// One thread of the block, once, and a fence and a barrier follow.
+    #[inline(always)]
+    pub unsafe fn init(self, readers: u32) {
+        let mut stage = 0;
+        while stage < self.stages {
+            let full = self.barriers + stage * Self::BARRIERS;
+            mbarrier::init(full, 1);
+            mbarrier::init(full + 8, readers);
+            stage += 1;
+        }
+    }
+
+    /// Where the stage's tile is.
+    #[inline(always)]
+    pub fn tile(&self) -> u32 {
+        self.tiles + self.stage * self.bytes
+    }
+
+    #[inline(always)]
+    fn full(&self) -> u32 {
+        self.barriers + self.stage * Self::BARRIERS
+    }
+
+    #[inline(always)]
+    fn empty(&self) -> u32 {
+        self.full() + 8
+    }
+
+    /// Waits until nobody reads the stage, and announces its next tile: the barrier that its copies
+    /// report to.
+    ///
+    /// # Safety
+    /// The producer, which copies a whole tile then.
+    #[inline(always)]
+    pub unsafe fn begin(&self) -> u32 {
+        mbarrier::wait(self.empty(), self.parity ^ 1);
+        mbarrier::arrive_expect_tx(self.full(), self.bytes);
+        self.full()
+    }
+
+    /// Waits until the stage's tile is there.
+    ///
+    /// # Safety
+    /// A consumer, which has not released it.
+    #[inline(always)]
+    pub unsafe fn wait(&self) {
+        mbarrier::wait(self.full(), self.parity);
+    }
+
+    /// Gives the stage back, and goes on to the next: `speaks` in one lane of each warp.
+    ///
+    /// # Safety
+    /// The whole warp, of a consumer, which has waited for the tile and is done with it.
+    #[inline(always)]
+    pub unsafe fn release(&mut self, speaks: bool) {
+        mbarrier::arrive_if(speaks, self.empty());
+        self.advance();
+    }
+
+    /// Goes on to the next stage.
+    #[inline(always)]
+    pub fn advance(&mut self) {
+        self.stage += 1;
+        if self.stage == self.stages {
+            self.stage = 0;
+            self.parity ^= 1;
+        }
+    }
+}
