@@ -94,3 +94,22 @@ pub(crate) fn runs_on(arch: &str, (major, minor): (u32, u32)) -> Result<(), Stri
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::runs_on;
+
+    #[test]
+    fn code_runs_on_its_architecture_and_later_ones() {
+        assert!(runs_on("sm_80", (8, 0)).is_ok());
+        assert!(runs_on("sm_80", (9, 0)).is_ok());
+        assert!(runs_on("sm_90", (8, 9)).is_err());
+    }
+
+    #[test]
+    fn code_for_one_architecture_runs_on_no_other() {
+        assert!(runs_on("sm_90a", (9, 0)).is_ok());
+        assert!(runs_on("sm_90a", (8, 9)).is_err());
+        assert!(runs_on("sm_90a", (10, 0)).is_err());
+    }
+}

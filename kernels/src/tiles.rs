@@ -146,6 +146,8 @@ pub enum AttentionPreference {
     RowsUpTo(u32),
     /// For at least so many queries.
     RowsFrom(u32),
+    /// For at least so many queries, of up to so many keys.
+    RowsFromKeysUpTo(u32, u32),
     /// Where a block can have so many bytes of shared memory, and several blocks on a multiprocessor
     /// their share of them.
     SharedFrom(u32),
@@ -229,12 +231,21 @@ a time, so that it fits where a block has 99 KiB of shared memory")
 macro_rules! attention_hopper_forward_tiles {
     ($callback:ident) => {
         $callback! {
+            (hopper_d64_short, RowsFromKeysUpTo(65, 3072), 64, 64, (4, 1, 32, 32, false), 640,
+                "256 queries, 64 a warpgroup: with few keys, of which it takes 64 at a time, a fourth consumer \
+computes while others begin and end tiles")
             (hopper_d64, RowsFrom(65), 64, 64, (3, 1, 64, 32, false), 512,
                 "192 queries, 64 a warpgroup: a third consumer multiplies while two compute exponentials, \
 which take as long as the products")
             (hopper_d128, RowsFrom(65), 128, 128, (2, 2, 64, 64, true), 384,
                 "128 queries, 64 a warpgroup, q in registers; 128 keys at a time: scores, probabilities \
 and output take 160 of 232 registers")
+            (hopper_d192_v128, RowsFrom(65), 192, 128, (2, 3, 64, 64, false), 384,
+                "128 queries, 64 a warpgroup, q in shared memory, where the output takes its place")
+            (hopper_d192, RowsFrom(65), 192, 192, (2, 3, 56, 96, false), 384,
+                "128 queries, 64 a warpgroup; 112 keys at a time, for which shared memory has room")
+            (hopper_d256, RowsFrom(65), 256, 256, (2, 4, 40, 128, false), 384,
+                "128 queries, 64 a warpgroup; 80 keys at a time, for which shared memory has room")
         }
     };
 }

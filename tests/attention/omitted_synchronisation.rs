@@ -17,9 +17,10 @@ fn problems<T: Element>() -> Vec<Vec<SolvedAttention<T>>> {
         if tile.starts_with("hopper") {
             let case = |heads, queries, keys| AttentionCase {
                 tile: Some(tile),
-                ..AttentionCase::new((1, heads, queries, keys, 64)).causal()
+                ..AttentionCase::new((1, heads, queries, keys, 64))
             };
-            let cases = [case(5, 200, 390), case(2, 400, 100)];
+            // In the last one there are warpgroups that have no rows.
+            let cases = [case(5, 200, 390).causal(), case(2, 400, 100).causal(), case(2, 60, 700)];
             let solved: Vec<_> = cases.iter().map(AttentionCase::solve::<T>).collect();
             if solved[0].explain(&Device::emulator()).is_ok() {
                 problems.push(solved);

@@ -75,11 +75,11 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
         choose(candidates(dtype, features), wish, &demand)
             .map_err(|tried| tried.into_error(OPERATION))?;
     let (tile, (entry, cut)) = (candidate.tile, cut);
-    let (mut problem, tiles) = with_cut(template, &forms, cut)?;
-    let mut blocks = tiles;
-    if entry.takes_turns() && tiles > u64::from(*multiprocessors) {
-        blocks = u64::from(*multiprocessors);
-        problem.schedule = problem.schedule.in_turns();
+    let (mut problem, mut blocks) = with_cut(template, &forms, cut)?;
+    if entry.takes_turns() && blocks > u64::from(*multiprocessors) {
+        let pair_blocks = problem.keys.div_ceil(tile.keys) + 1;
+        problem.schedule = problem.schedule.in_turns(*multiprocessors, pair_blocks);
+        blocks = problem.schedule.blocks().into();
     }
     let config = Cut::config(blocks, &candidate);
     passed_over.extend(not_plain.map(|reason| (PLAIN, reason.to_owned())));

@@ -140,12 +140,15 @@ impl choice::Candidate for Candidate {
                 }
                 Err(format!("eligible, but preferred only for up to {most} rows, not {rows}"))
             }
-            AttentionPreference::RowsFrom(least) => {
-                let rows = demand.sizes.queries;
-                if rows >= least as usize {
-                    return Ok(());
+            AttentionPreference::RowsFrom(least) => rows_from(demand, least),
+            AttentionPreference::RowsFromKeysUpTo(least, most) => {
+                let keys = demand.sizes.keys;
+                if keys > most as usize {
+                    return Err(format!(
+                        "eligible, but preferred only for up to {most} keys, not {keys}"
+                    ));
                 }
-                Err(format!("eligible, but preferred only from {least} rows on, not {rows}"))
+                rows_from(demand, least)
             }
             AttentionPreference::SharedFrom(least) => {
                 let most = demand.shared_bytes;
@@ -159,6 +162,15 @@ impl choice::Candidate for Candidate {
             }
         }
     }
+}
+
+/// Are there at least so many queries?
+fn rows_from(demand: &Demand, least: u32) -> Result<(), String> {
+    let rows = demand.sizes.queries;
+    if rows >= least as usize {
+        return Ok(());
+    }
+    Err(format!("eligible, but preferred only from {least} queries on, not {rows}"))
 }
 
 /// Cuts a problem into tiles of so many rows: of one query head, or of all those that share a K/V

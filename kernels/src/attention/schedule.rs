@@ -25,6 +25,10 @@ pub struct Schedule {
     half: Divisor,
     /// Whether they do.
     paired: u32,
+    /// Blocks that take several.
+    staying: u32,
+    /// How many pairs each of these takes at most. What is left other blocks take one by one.
+    rounds: u32,
 }
 
 /// What a block computes.
@@ -44,6 +48,7 @@ impl Schedule {
     pub const fn new(batch: u32, groups: u32, tiles: u32, set: u32, last_first: bool) -> Self {
         let all = batch as u64 * groups as u64;
         let mut set = if set == 0 { 1 } else { set };
+        let count = all as u32 * tiles;
         while !all.is_multiple_of(set as u64) {
             set -= 1;
         }
@@ -52,38 +57,70 @@ impl Schedule {
             tiles: Divisor::new(tiles),
             groups: Divisor::new(groups),
             last_first: last_first as u32,
-            count: all as u32 * tiles,
+            count,
             half: Divisor::new(1),
             paired: 0,
+            staying: count,
+            rounds: u32::MAX,
         }
     }
 
-    /// The same for blocks that take several tiles, as many each: where tiles see ever more keys, in
-    /// pairs of a set that see as many together, if the set has such.
-    pub const fn in_turns(self) -> Self {
+    /// The same for `staying` blocks, as many as run at once, that take several tiles each: where
+    /// tiles see ever more keys, in pairs of a set that see as many together, `pair_blocks` blocks of
+    /// keys. If they could not all take as many pairs by far, blocks that follow take the last ones,
+    /// tile by tile.
+    pub const fn in_turns(self, staying: u32, pair_blocks: u32) -> Self {
         let of_set = self.set.value() as u64 * self.tiles.value() as u64;
         if self.last_first == 0 || !of_set.is_multiple_of(2) {
-            return self;
+            return Schedule { staying, ..self };
         }
-        Schedule { half: Divisor::new((of_set / 2) as u32), paired: 1, ..self }
+        let (rounds, left) = (self.count / 2 / staying, self.count / 2 % staying);
+        // To begin a block costs about as much as a block of keys, and three or so are begun.
+        let idle = (staying - left) as u64 * pair_blocks as u64 / staying as u64;
+        let rounds = if left > 0 && rounds > 1 && idle >= 8 { rounds - 1 } else { u32::MAX };
+        Schedule { half: Divisor::new((of_set / 2) as u32), paired: 1, staying, rounds, ..self }
     }
 
-    /// The number of the tile that block `block` of `blocks` takes at its turn number `turn`: none
-    /// after its last.
+    /// The blocks of the launch.
+    pub const fn blocks(&self) -> u32 {
+        let taken = self.staying as u64 * self.rounds as u64;
+        if self.paired == 0 || taken >= self.count as u64 / 2 {
+            return self.staying;
+        }
+        self.staying + self.count - 2 * taken as u32
+    }
+
+    /// The number of the tile that block `block` takes at its turn number `turn`: none after its last.
     #[inline(always)]
-    pub const fn number(&self, (block, blocks): (u32, u32), turn: u32) -> Option<u32> {
+    pub const fn number(&self, block: u32, turn: u32) -> Option<u32> {
         if self.paired == 0 {
-            let number = block + turn * blocks;
+            let number = block + turn * self.staying;
             return if number < self.count { Some(number) } else { None };
         }
-        let pair = block + turn / 2 * blocks;
-        if pair >= self.count / 2 {
+        let pairs = self.count / 2;
+        let (pair, is_second) = if block < self.staying {
+            if turn / 2 >= self.rounds {
+                return None;
+            }
+            (block + turn / 2 * self.staying, turn % 2 == 1)
+        } else {
+            if turn > 0 {
+                return None;
+            }
+            // First tiles in order, then second ones from the last on: longest first.
+            let (begin, nth) = (self.rounds * self.staying, block - self.staying);
+            if begin + nth < pairs {
+                (begin + nth, false)
+            } else {
+                (2 * pairs - begin - 1 - nth, true)
+            }
+        };
+        if pair >= pairs {
             return None;
         }
         let (set, first) = self.half.divide(pair);
         let of_set = 2 * self.half.value();
-        let in_set = if turn.is_multiple_of(2) { first } else { of_set - 1 - first };
-        Some(set * of_set + in_set)
+        Some(set * of_set + if is_second { of_set - 1 - first } else { first })
     }
 
     /// What tile number `number` is: that of the block, where each takes one.

@@ -49,22 +49,25 @@ where
         warp: u32,
     ) {
         let scaling = scaling::<Plain>(problem);
-        let (block, mut turn) = ((thread::block_idx_x(), thread::grid_dim_x()), 0);
+        let (block, mut turn) = (thread::block_idx_x(), 0);
         while let Some(number) = problem.schedule.number(block, turn) {
             // What depends on the lane is found anew for each tile: that is cheaper than to keep it in
             // registers.
             let lane = hint::opaque(warp::lane_id());
             let at = ThreadRows::of(Self::tile(problem, number), warp, lane);
-            let (mut softmax, mut output) = (OnlineSoftmax::EMPTY, Accumulator::zero());
-            if !at.tile.blocks.is_empty() {
-                (softmax, output) = Self::attend::<E>(&at, &mut rings, scaling, warp);
-            }
+            let (softmax, output) = Self::attend::<E>(&at, &mut rings, scaling, warp);
             let results = [0, 1].map(|h| {
                 let (factor, lse) = softmax.finish(0, h, scaling.1);
                 let counts = at.row(h) < at.tile.rows.count();
                 if counts { (factor, lse) } else { (0.0, f32::NEG_INFINITY) }
             });
             Self::store::<E>(&at, maps.o, &output, results, warp);
+            if Self::REPLACES_Q {
+                tma::wait_read::<0>();
+            }
+            if !KEEPS_Q {
+                rings.q.release(lane == 0);
+            }
             turn += 1;
         }
         tma::wait::<0>();
@@ -94,9 +97,6 @@ where
             attended = Self::attend_own::<E>(at, rings, scaling, own, (&kept, q));
         }
         pass(rings, own.first - all.first, speaks);
-        if !KEEPS_Q {
-            rings.q.release(speaks);
-        }
         attended
     }
 

@@ -65,8 +65,11 @@ impl<
     /// Warps of the consumers.
     pub const CONSUMER_WARPS: u32 = WARPS * WARPGROUPS;
 
-    /// Tiles of q in shared memory: where it stays there, the next comes while this one is read.
-    const Q_STAGES: u32 = if KEEPS_Q { 1 } else { 2 };
+    /// The output takes q's place in shared memory, for want of room.
+    pub const REPLACES_Q: bool = PANELS > 2;
+    /// Tiles of q in shared memory: where it stays there, the next comes while this one is read, if
+    /// there is room.
+    const Q_STAGES: u32 = if KEEPS_Q || Self::REPLACES_Q { 1 } else { 2 };
     /// Bytes of a tile of q.
     const Q_BYTES: u32 = PANELS as u32 * Self::ROWS * PANEL_ROW;
     /// Bytes of a block of keys.
@@ -82,7 +85,8 @@ impl<
     /// Bytes of a warp's output.
     const WARP_O_BYTES: u32 = Self::VALUE_PANELS * WARP_ROWS * PANEL_ROW;
     /// Where the barriers begin.
-    const BARRIERS: u32 = Self::O + Self::CONSUMER_WARPS * Self::WARP_O_BYTES;
+    const BARRIERS: u32 =
+        Self::O + if Self::REPLACES_Q { 0 } else { Self::CONSUMER_WARPS * Self::WARP_O_BYTES };
     /// Bytes of shared memory.
     pub const SHARED_BYTES: u32 = Self::BARRIERS + (Self::Q_STAGES + 2 * STAGES) * Ring::BARRIERS;
 
@@ -100,9 +104,15 @@ impl<
         }
     }
 
-    /// Where warp `warp` of the consumers puts its output.
+    /// Where warp `warp` of the consumers puts its output: the first panel, and from one to the next.
     #[inline(always)]
-    pub fn staging(warp: u32) -> u32 {
-        shared::dynamic() + Self::O + warp * Self::WARP_O_BYTES
+    pub fn staging(warp: u32) -> (u32, u32) {
+        let rows = WARP_ROWS * PANEL_ROW;
+        if Self::REPLACES_Q {
+            // Its own rows of q.
+            (shared::dynamic() + warp * rows, Self::ROWS * PANEL_ROW)
+        } else {
+            (shared::dynamic() + Self::O + warp * Self::WARP_O_BYTES, rows)
+        }
     }
 }

@@ -87,7 +87,7 @@ where
             match WARPGROUPS {
                 2 => warpgroup::increase_registers::<232>(),
                 3 => warpgroup::increase_registers::<160>(),
-                _ => warpgroup::increase_registers::<120>(),
+                _ => warpgroup::increase_registers::<112>(),
             }
             Self::consume::<E>(problem, maps, rings, warp - WARPS);
         }

@@ -29,32 +29,24 @@ impl<
         tma::prefetch(maps.q);
         tma::prefetch(maps.k);
         tma::prefetch(maps.v);
-        let (block, mut turn) = ((thread::block_idx_x(), thread::grid_dim_x()), 0);
+        let (block, mut turn) = (thread::block_idx_x(), 0);
         while let Some(number) = problem.schedule.number(block, turn) {
             let tile = Self::tile(problem, number);
             let (batch, blocks) = (tile.rows.batch as i32, tile.blocks);
             let head = tile.rows.query_and_head(tile.first_row).1 as i32;
             let kv_head = tile.rows.kv_head() as i32;
             let keys = |block: i32| [block * Self::KEYS as i32, kv_head, batch];
-            if !blocks.is_empty() {
-                copy(
-                    &mut rings.q,
-                    maps.q,
-                    PANELS as u32,
-                    Self::ROWS,
-                    [tile.first_row, head, batch],
-                );
-                // Values are read one block later than keys.
-                let mut block = blocks.end;
-                while block >= blocks.first {
-                    if block > blocks.first {
-                        copy(&mut rings.k, maps.k, PANELS as u32, Self::KEYS, keys(block - 1));
-                    }
-                    if block < blocks.end {
-                        copy(&mut rings.v, maps.v, Self::VALUE_PANELS, Self::KEYS, keys(block));
-                    }
-                    block -= 1;
+            copy(&mut rings.q, maps.q, PANELS as u32, Self::ROWS, [tile.first_row, head, batch]);
+            // Values are read one block later than keys.
+            let mut block = blocks.end;
+            while block >= blocks.first {
+                if block > blocks.first {
+                    copy(&mut rings.k, maps.k, PANELS as u32, Self::KEYS, keys(block - 1));
                 }
+                if block < blocks.end {
+                    copy(&mut rings.v, maps.v, Self::VALUE_PANELS, Self::KEYS, keys(block));
+                }
+                block -= 1;
             }
             turn += 1;
         }

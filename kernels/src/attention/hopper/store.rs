@@ -1,7 +1,7 @@
 //! The output on its way to global memory: each warp stores its own 16 rows.
 
 use super::{
-    cut::{Cut, PANEL, PANEL_ROW, WARP_ROWS},
+    cut::{Cut, PANEL},
     products::{CHUNKS, Factor, left},
     tile::ThreadRows,
 };
@@ -38,17 +38,19 @@ where
         warp: u32,
     ) {
         let (rows, problem, lane) = (&at.tile.rows, at.tile.rows.problem, at.lane);
-        let staging = Self::staging(warp);
+        let (staging, pitch) = Self::staging(warp);
         // A row that sees nothing is 0, whatever v holds.
         let words = left::<E, OUTPUT>(output, |h, value| {
             let factor = results[h].0;
             if factor == 0.0 { 0.0 } else { value * factor }
         });
-        // The warp's last tile has left the place.
-        tma::wait_read::<0>();
-        warp::sync_warp(FULL_MASK);
+        if !Self::REPLACES_Q {
+            // The warp's last tile has left the place.
+            tma::wait_read::<0>();
+            warp::sync_warp(FULL_MASK);
+        }
         unroll!(step in OUTPUT / 8, up to 16 => {
-            let panel = staging + (step / 4) as u32 * WARP_ROWS * PANEL_ROW;
+            let panel = staging + (step / 4) as u32 * pitch;
             matrix::store_4(panel + CHUNKS.queries(lane, (step % 4 * 2) as u32), words[step]);
         });
         fence::proxy_async();
@@ -58,7 +60,7 @@ where
         while panel < Self::VALUE_PANELS {
             let exists = at.first < rows.slots() && panel * PANEL < problem.value_dim;
             let to = [(panel * PANEL) as i32, at.first, head, batch];
-            tma::store_if(lane == 0 && exists, map, to, staging + panel * WARP_ROWS * PANEL_ROW);
+            tma::store_if(lane == 0 && exists, map, to, staging + panel * pitch);
             panel += 1;
         }
         tma::commit();
