@@ -182,12 +182,8 @@ where
 unsafe fn pass(rings: &mut Rings, count: i32, speaks: bool) {
     let mut passed = 0;
     while passed < count {
-        rings.k.wait();
-        rings.v.wait();
-        // No lane still waits for a phase that would be over.
-        warp::sync_warp(FULL_MASK);
-        rings.k.release(speaks);
-        rings.v.release(speaks);
+        rings.k.pass(speaks);
+        rings.v.pass(speaks);
         passed += 1;
     }
 }

@@ -1,6 +1,9 @@
 //! Tiles on their way from the producer to the consumers, through stages in shared memory.
 
-use cuda_std::mbarrier;
+use cuda_std::{
+    mbarrier,
+    warp::{self, FULL_MASK},
+};
 
 /// A ring of stages for one tile each, as one of the parties sees it: it stands at the stage that the
 /// party fills, or reads, next.
@@ -93,6 +96,18 @@ impl Ring {
     pub unsafe fn release(&mut self, speaks: bool) {
         mbarrier::arrive_if(speaks, self.empty());
         self.advance();
+    }
+
+    /// Passes over a tile that the warp does not read.
+    ///
+    /// # Safety
+    /// Convergent: the whole warp, of a consumer. `speaks` as for [`Ring::release`].
+    #[inline(always)]
+    pub unsafe fn pass(&mut self, speaks: bool) {
+        self.wait();
+        // Or the phase could be over, and the next one too, before a lane has seen its end.
+        warp::sync_warp(FULL_MASK);
+        self.release(speaks);
     }
 
     /// Goes on to the next stage.
