@@ -12,6 +12,10 @@ use kernels::attention::{
 
 /// What is launched.
 #[derive(Clone, Copy)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "plans are few, and calls read them without a detour"
+)]
 pub(super) enum Entry {
     Portable(&'static Kernel<PortableArguments>),
     /// With its tiles of the tensors.
