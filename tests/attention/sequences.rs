@@ -165,7 +165,7 @@ fn many_sequences() {
     });
 }
 
-/// The same lengths in three forms: alone, with lengths, packed.
+/// The same lengths in three forms: alone, with lengths, packed; by one tile, so to the bit.
 #[test]
 fn packing_changes_nothing() {
     on_every_backend(|device| {
@@ -178,7 +178,7 @@ fn packing_changes_nothing() {
         let packed = upload(total * 64, &[1, total, 64]);
         let offsets = [0, 33, 103, 108];
         let offsets = fused_attention::PackedSequences::new(device, &offsets).unwrap();
-        let attention = Attention::new().window(20, 0);
+        let attention = Attention::new().window(20, 0).with_tile("portable_d64").unwrap();
         let inputs = AttentionInputs::new(&packed, &packed, &packed);
         let inputs = inputs.query_sequences(&offsets).key_sequences(&offsets);
         let together = attention.forward(&inputs).unwrap();
