@@ -6,6 +6,7 @@
 mod attention;
 mod case;
 mod data;
+mod empty_kernel;
 mod events;
 mod gpu;
 mod problem;
@@ -15,6 +16,7 @@ mod turns;
 
 pub use attention::{AttentionCase, AttentionShape, Feature};
 pub use case::{Buffers, Case, SCALE};
+pub use empty_kernel::EmptyKernel;
 pub use events::CudaEvents;
 pub use gpu::Gpu;
 pub use problem::{Direction, ElementType, MaskKind, Problem, WINDOW};

@@ -4,8 +4,8 @@
 use super::by_hand::{self, compare};
 use cuda_emulator::{AsyncTiming, Emulator, Schedule};
 use fused_attention::{
-    Causal, Device, LaunchConfig, Launcher, Mask, RowLengths, ScaledMaskedSoftmax, SoftmaxInputs,
-    Tensor,
+    Causal, Device, Dtype, LaunchConfig, Launcher, Mask, RawForward, RawMask, RawTensor,
+    RowLengths, ScaledMaskedSoftmax, SoftmaxInputs, Tensor,
 };
 use kernels::softmax::{
     entries::FORWARD_VARIANTS,
@@ -186,6 +186,29 @@ fn rows_with_element_masks() {
     let columns = 4 * stretch() + 20;
     check(Hidden { bytes: true, ..NOTHING }, columns);
     check(Hidden { bytes: true, additive: true, left: 2 * stretch() as i64, ..NOTHING }, columns);
+}
+
+/// Two blocks share a multiprocessor where they hold all of their rows, and there are more rows than
+/// multiprocessors take at once.
+#[test]
+fn blocks_take_half_a_multiprocessor_if_that_is_enough() {
+    let stream = Device::emulator().default_stream();
+    let threads = |rows: usize, columns: usize| {
+        let tensor = |pointer| RawTensor::contiguous(pointer, Dtype::F32, &[rows, columns]);
+        let (x, y) = (tensor(1 << 48).unwrap(), tensor(1 << 49).unwrap());
+        let tensors = RawForward { x, y, lse: None, scale: None, mask: RawMask::default() };
+        let softmax = ScaledMaskedSoftmax::new(1.0).with_tile("ring4").unwrap();
+        let launch = softmax.explain_raw(&stream, &tensors).unwrap().launches[0];
+        assert_eq!(launch.cluster, 16);
+        // Of 228 KiB, less what the system takes for each block.
+        let sharers = 512 / launch.block.x;
+        assert!(launch.shared_bytes + 1024 <= (228 << 10) / sharers, "{launch:?}");
+        launch.block.x
+    };
+    assert_eq!(threads(1000, 262_144), 256);
+    assert_eq!(threads(1000, 393_216), 256);
+    assert_eq!(threads(1000, 524_288), 512);
+    assert_eq!(threads(8, 262_144), 512);
 }
 
 #[test]

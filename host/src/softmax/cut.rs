@@ -121,7 +121,7 @@ pub(super) fn cut(
             let least = if aligned { 1 } else { lanes };
             let row_lanes_log2 = needed_threads.max(least).next_power_of_two().trailing_zeros();
             let turns = match in_turns {
-                true => Turns::of(demand, tile.residence, 1 << row_lanes_log2, threads),
+                true => Turns::of(demand, tile, 1 << row_lanes_log2, threads),
                 false => Turns::NONE,
             };
             Cut { row_lanes_log2, turns, shared_bytes: 0, ..in_blocks(threads, 1) }
@@ -131,7 +131,7 @@ pub(super) fn cut(
             let one = in_blocks(threads, 1);
             match in_turns {
                 true => Cut {
-                    turns: Turns::of(demand, tile.residence, threads.into(), threads),
+                    turns: Turns::of(demand, tile, threads.into(), threads),
                     shared_bytes: reduction::block::SHARED_BYTES_IN_TURNS,
                     ..one
                 },
@@ -256,23 +256,34 @@ fn staged(
     let all_slots = room.min(2 * slots).min(MAX_SLOTS.into()).max(slots);
     Ok(Cut {
         slots_ahead: (all_slots - slots) as u32,
-        turns: Turns::of(demand, tile.residence, u64::from(threads) * cluster, threads),
+        turns: Turns::of(demand, tile, u64::from(threads) * cluster, threads),
         shared_bytes: SLOTS_IN_TURNS + (all_slots * slot_bytes + mask_bytes) as u32,
         ..cut
     })
 }
 
 /// The cut of a tile through whose shared memory rows pass one after the other: as many blocks for a
-/// row as may be, each with all of a multiprocessor's shared memory, as far as rows fill it.
+/// row as may be. Two of them share a multiprocessor, if there are so many and they hold all of both rows:
+/// so one writes while the other's blocks wait for each other. Else each has one.
 fn ring(tile: &SoftmaxTile, row_vectors: u64, demand: &Demand) -> Cut {
-    let threads = whole_warps(row_vectors.min(tile.threads.into()).max(1));
+    let cut = |sharers| ring_shared_by(sharers, tile, row_vectors, demand);
+    let two = cut(2);
+    let threads = u64::from(two.threads * two.cluster);
+    let kept = row_vectors.div_ceil(threads * u64::from(tile.vectors));
+    let alone = demand.rows.saturating_mul(two.cluster.into()) <= MULTIPROCESSORS;
+    if !alone && kept <= two.slots.into() { two } else { cut(1) }
+}
+
+/// The same with so many blocks on a multiprocessor.
+fn ring_shared_by(sharers: u64, tile: &SoftmaxTile, row_vectors: u64, demand: &Demand) -> Cut {
+    let threads = whole_warps(row_vectors.min(u64::from(tile.threads) / sharers).max(1));
     let stretch_vectors = u64::from(threads) * u64::from(tile.vectors);
     let slot_bytes = 16 * stretch_vectors;
     let stretches = row_vectors.div_ceil(stretch_vectors).max(1);
     let max_cluster = max_cluster(demand.capability);
     let cluster = stretches.next_power_of_two().clamp(2, max_cluster);
     let of_rows = stretches.div_ceil(cluster).saturating_mul(demand.rows).max(1);
-    let available = SHARED_BYTES - SYSTEM_BYTES - u64::from(ring::SLOTS);
+    let available = SHARED_BYTES / sharers - SYSTEM_BYTES - u64::from(ring::SLOTS);
     let slots = (available / slot_bytes).min(of_rows).clamp(1, MAX_SLOTS.into());
     Cut {
         threads,

@@ -1,7 +1,7 @@
 //! How many of the rows that share all their masks the same threads take in turn.
 
 use super::cut::{Demand, MULTIPROCESSORS};
-use kernels::tiles::Residence;
+use kernels::tiles::{Residence, Sharing, SoftmaxTile};
 
 /// How rows are taken in turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,13 +30,22 @@ impl Turns {
     /// For rows that `row_threads` threads share, of blocks of `threads`. A group has as many rows as
     /// still let each multiprocessor take several groups after each other. Multiprocessors do not come to the
     /// end of their groups together: the rows that are left fill the time until the last does.
-    pub fn of(demand: &Demand, residence: Residence, row_threads: u64, threads: u32) -> Self {
+    ///
+    /// Clusters take longer to begin: their groups are as long as possible, and fewer rows are left.
+    pub fn of(demand: &Demand, tile: &SoftmaxTile, row_threads: u64, threads: u32) -> Self {
         let at_once = (MULTIPROCESSORS * RESIDENT_THREADS).div_ceil(row_threads);
+        let of_clusters = tile.sharing == Sharing::Cluster;
+        let groups_at_least = if of_clusters { 2 } else { 4 };
         let possible = |turns: &u64| {
-            demand.sharers.is_multiple_of(*turns) && demand.rows >= 4 * turns * at_once
+            demand.sharers.is_multiple_of(*turns)
+                && demand.rows >= groups_at_least * turns * at_once
         };
-        let rows = (1..=most(residence)).rev().find(possible).unwrap_or(1);
-        let tail = if rows == 1 { 0 } else { rows * at_once / 2 };
+        let rows = (1..=most(tile.residence)).rev().find(possible).unwrap_or(1);
+        let tail = match rows {
+            1 => 0,
+            _ if of_clusters => 2 * at_once,
+            _ => rows * at_once / 2,
+        };
         let of_block = (u64::from(threads) / row_threads).max(1);
         Turns { rows: rows as u32, tail: tail as u32, of_block: of_block as u32 }
     }

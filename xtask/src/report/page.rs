@@ -220,12 +220,18 @@ impl Page {
         let launches = all.launches();
         if !launches.is_empty() {
             self.text += "\n### Host\n";
-            let heads = ["call", "microseconds of host time"].map(str::to_owned);
+            let heads = ["call", "microseconds of host time", "of an empty kernel's launch"];
+            let heads = heads.map(str::to_owned);
             let rows: Vec<Vec<String>> = launches
                 .iter()
-                .map(|cell| vec![name_of(&cell.direction), spread(cell.time("host"))])
+                .map(|cell| {
+                    let times = ["host", "empty kernel"].map(|name| spread(cell.time(name)));
+                    [name_of(&cell.direction)].into_iter().chain(times).collect()
+                })
                 .collect();
-            self.section("What a call costs the caller, of a tiny problem.", &table(&heads, &rows));
+            let text = "What a call costs the caller, of a tiny problem, and in turn with it what the \
+                        driver takes to launch a kernel that does nothing.";
+            self.section(text, &table(&heads, &rows));
         }
         let first = all.first_uses();
         let heads = ["problem", "tile", "loading, ms", "first call, ms"].map(str::to_owned);
