@@ -133,7 +133,7 @@ fn assemble(device_crate: &DeviceCrate, ptxas: &Path, job: &Job<'_>) -> Result<R
     let log = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "ptxas refuses it: {}", log.trim());
     let assembled = Assembled::parse(&log)?;
-    assembled.check()?;
+    assembled.check(entry)?;
     let Assembled { registers, shared, .. } = assembled;
     let counts = Counts::of(&read(&path)?)?;
     let (arch, entry) = (arch.name().to_owned(), entry.to_owned());

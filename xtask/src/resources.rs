@@ -43,16 +43,29 @@ impl Assembled {
         Ok(found)
     }
 
-    /// Fails on what no entry may have.
-    pub(crate) fn check(&self) -> Result<()> {
+    /// Fails on what an entry of this name may not have.
+    pub(crate) fn check(&self, entry: &str) -> Result<()> {
         if let Some(warning) = self.warnings.first() {
             bail!("{warning}");
         }
-        ensure!(self.spilled == 0, "{} bytes of spills", self.spilled);
-        ensure!(self.stack == 0, "{} bytes of stack frame", self.stack);
+        let spills = SPILLS.iter().find(|(name, _)| *name == entry);
+        let most = spills.map_or(0, |(_, most)| *most);
+        ensure!(self.spilled <= most, "{} bytes of spills", self.spilled);
+        ensure!(self.stack <= most, "{} bytes of stack frame", self.stack);
         Ok(())
     }
 }
+
+/// Entries that may spill registers, and how many bytes, stores and loads together: what is only read
+/// once a block of keys goes to memory, where a block has hundreds of products.
+const SPILLS: [(&str, u32); 4] = [
+    // Sums that round take registers beside 128 of output.
+    ("attention_forward_f32_plain_portable_f32_d256", 64),
+    ("attention_forward_f32_full_portable_f32_d256", 256),
+    // On sm_80 alone.
+    ("attention_forward_bf16_full_portable_d96", 32),
+    ("attention_forward_f16_full_portable_d96", 32),
+];
 
 /// How often instructions stand in an entry that a compiler must neither copy nor drop: threads
 /// meet at them.
@@ -206,7 +219,7 @@ mod tests {
     fn the_assemblers_report_is_read() {
         let assembled = Assembled::parse(LOG).unwrap();
         assert_eq!((assembled.registers, assembled.shared), (10, 512));
-        assembled.check().unwrap();
+        assembled.check("k").unwrap();
         assert!(Assembled::parse("ptxas info    : 0 bytes gmem").is_err());
     }
 
@@ -215,7 +228,7 @@ mod tests {
         let check = |old: &str, new: &str| {
             assert!(LOG.contains(old));
             let assembled = Assembled::parse(&LOG.replacen(old, new, 1)).unwrap();
-            assembled.check().unwrap_err().to_string()
+            assembled.check("k").unwrap_err().to_string()
         };
         assert_eq!(check("0 bytes stack", "16 bytes stack"), "16 bytes of stack frame");
         assert_eq!(check("0 bytes spill stores", "4 bytes spill stores"), "4 bytes of spills");

@@ -63,6 +63,6 @@ pub unsafe fn scaling<F: Features>(problem: &AttentionForward) -> (f32, Exponent
     let sign = if scale < 0.0 { -1.0 } else { 1.0 };
     let coefficient = if magnitude > f32::MAX / LOG2_E { f32::MAX } else { magnitude * LOG2_E };
     // Up to 1, no product with a score overflows.
-    let difference_first = F::MASKS || coefficient > 1.0;
+    let difference_first = coefficient > 1.0;
     (sign, Exponents { unit: magnitude, coefficient, difference_first })
 }

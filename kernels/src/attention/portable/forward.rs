@@ -141,16 +141,19 @@ impl<
                 if F::MASKS && blocks > 0 {
                     at.load_ahead::<E, F, M, KEYS>(facts, &mut ahead, first_key - count);
                 }
-                softmax.take(&mut scores, &mut output, exponents);
-                if F::MASKS {
-                    softmax.settle();
-                }
                 let stage = Self::stage(blocks);
                 if F::ALL && problem.dropped != 0 {
                     let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
                     let patches = Patches::of(&at, facts, at.span.key(blocks, count));
+                    // No branch is between exponentials and products, so that they overlap.
+                    softmax.take(&mut scores, &mut output, exponents);
+                    softmax.settle();
                     Self::multiply_values_kept::<E>(&mut output, &scores, patches, thread, stage);
                 } else {
+                    softmax.take(&mut scores, &mut output, exponents);
+                    if F::MASKS {
+                        softmax.settle();
+                    }
                     Self::multiply_values::<E>(&mut output, &scores, thread, stage);
                 }
             } else if F::MASKS && blocks > 0 {
@@ -309,8 +312,10 @@ impl<
     ) {
         let (q, k) = (Self::queries(thread), shared::dynamic() + Self::K + offset);
         let lane = thread % 32;
-        // Small parts have a sum of their own: in the large one, each would be rounded as the sum is.
+        // Where products are split, small parts have a sum of their own, and large ones one for every
+        // few steps.
         let mut small = [[[0.0; 4]; KEYS]; M];
+        let mut large = [[[0.0; 4]; KEYS]; M];
         unroll!(depth in DEPTH, up to 32 => {
             let mut left = [[0; 4]; M];
             unroll!(m in M, up to 2 => {
@@ -323,17 +328,16 @@ impl<
             let k = k + Self::DEEP_KEYS.keys(lane, 2 * depth as u32);
             if E::SPLITS {
                 Self::multiply_depth::<E, true>(&mut small, &left, k);
+                Self::multiply_depth::<E, false>(&mut large, &left, k);
+                if depth % SUMMED == SUMMED - 1 || depth == DEPTH - 1 {
+                    move_sums(scores, &mut large);
+                }
+            } else {
+                Self::multiply_depth::<E, false>(scores, &left, k);
             }
-            Self::multiply_depth::<E, false>(scores, &left, k);
         });
         if E::SPLITS {
-            unroll!(m in M, up to 2 => {
-                unroll!(n in KEYS, up to 16 => {
-                    unroll!(i in 4 => {
-                        scores[m][n][i] += small[m][n][i];
-                    });
-                });
-            });
+            move_sums(scores, &mut small);
         }
     }
 
@@ -428,4 +432,22 @@ impl<
             });
         });
     }
+}
+
+/// Steps of the first product that tensor cores sum, where products are split.
+const SUMMED: usize = 4;
+
+/// Adds sums to scores here, and not only where the scores are used next: until then, they would take
+/// registers. The sums begin anew.
+#[inline(always)]
+fn move_sums<const M: usize, const KEYS: usize>(
+    scores: &mut [[Fragment; KEYS]; M],
+    sums: &mut [[Fragment; KEYS]; M],
+) {
+    unroll!(m in M, up to 2 => {
+        unroll!(n in KEYS, up to 16 => {
+            scores[m][n] = hint::opaque([0, 1, 2, 3].map(|i| scores[m][n][i] + sums[m][n][i]));
+            sums[m][n] = [0.0; 4];
+        });
+    });
 }

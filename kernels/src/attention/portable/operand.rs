@@ -2,7 +2,7 @@
 
 use super::{key_order, swizzle::Swizzle};
 use crate::{attention::online_softmax::Fragment, marks, numbers::Element};
-use cuda_std::{convert, matrix, mma, shared};
+use cuda_std::{convert, hint, matrix, mma, shared};
 use half::{bf16, f16};
 
 /// An element type that tensor cores multiply.
@@ -130,6 +130,9 @@ fn split(x: u32) -> (u32, u32) {
 
 /// Three products of tf32 for one of f32: that of the two small parts would not count. The second
 /// product has a fourth, of what the two parts of a value lack.
+///
+/// Tensor cores cut off what has no place in a sum, always towards zero, which adds up: they sum
+/// few products, and small parts before large ones; such sums are added by additions, which round.
 impl Operand for f32 {
     const FRAGMENTS: usize = 1;
     const SPLITS: bool = true;
@@ -160,8 +163,10 @@ impl Operand for f32 {
             let of_large = f32::from_bits(b) - f32::from_bits(large);
             (of_large - f32::from_bits(small & !0x1fff)).to_bits()
         });
-        let large = a.map(|a| split(a).0);
-        Self::multiply(a, b, mma::m16n8k8_tf32(large, rest, c))
+        let rests = mma::m16n8k8_tf32(a.map(|a| split(a).0), rest, [0.0; 4]);
+        let step = Self::multiply(a, b, rests);
+        // Not only where the output is used next: until then, steps would take registers.
+        hint::opaque([0, 1, 2, 3].map(|i| c[i] + step[i]))
     }
     /// What stands in column 2 t of the fragment is in column t of the operand, what stands in column
     /// 2 t + 1 in column t + 4: a sum has no order.

@@ -22,8 +22,6 @@ use cuda_std::{global, hint};
 pub trait PerScore {
     /// The words of a fragment.
     type Words: Copy;
-    /// Words of zeros.
-    const ZEROS: Self::Words;
     /// Bytes of an element.
     const SIZE: usize;
     /// The flags that say that its rows are aligned, and that a row has one element only.
@@ -70,7 +68,6 @@ pub type Ahead<const M: usize, const KEYS: usize> = [[[u32; 2]; KEYS]; M];
 
 impl PerScore for Masks {
     type Words = [u32; 2];
-    const ZEROS: [u32; 2] = [0; 2];
     const SIZE: usize = 1;
     const FLAGS: (u32, u32) = (flags::MASK_ALIGNED, flags::MASK_BROADCAST);
 
@@ -100,7 +97,6 @@ impl PerScore for Masks {
 
 impl<E: Operand> PerScore for HalfBiases<E> {
     type Words = [u32; 2];
-    const ZEROS: [u32; 2] = [0; 2];
     const SIZE: usize = 2;
     const FLAGS: (u32, u32) = (flags::BIAS_ALIGNED, flags::BIAS_BROADCAST);
 
@@ -130,7 +126,6 @@ impl<E: Operand> PerScore for HalfBiases<E> {
 
 impl PerScore for SingleBiases {
     type Words = [u32; 4];
-    const ZEROS: [u32; 4] = [0; 4];
     const SIZE: usize = 4;
     const FLAGS: (u32, u32) = (flags::BIAS_ALIGNED, flags::BIAS_BROADCAST);
 
@@ -199,15 +194,18 @@ impl WarpRows<'_> {
     }
 
     /// Loads what a block of keys has of such a tensor.
+    ///
+    /// # Safety
+    /// The facts must be those of the block, and the problem's tensor valid.
     #[inline(always)]
-    unsafe fn load_all<P: PerScore<Words = [u32; 2]>, const M: usize, const KEYS: usize>(
+    pub unsafe fn load_all<P: PerScore<Words = [u32; 2]>, const M: usize, const KEYS: usize>(
         &self,
         facts: Facts,
         words: &mut Ahead<M, KEYS>,
         first_key: i32,
     ) {
         unroll!(m in M, up to 2 => {
-            words[m] = self.load::<P, KEYS>(facts, m, first_key);
+            self.load::<P, KEYS>(facts, m, &mut words[m], first_key);
         });
     }
 
@@ -221,9 +219,9 @@ impl WarpRows<'_> {
         &self,
         facts: Facts,
         m: usize,
+        words: &mut [P::Words; KEYS],
         first_key: i32,
-    ) -> [P::Words; KEYS] {
-        let mut words = [P::ZEROS; KEYS];
+    ) {
         let (keys, end) = (self.span.keys, first_key + 8 * KEYS as i32);
         let [aligned, one] = self.flags::<P>();
         let mut rows = [core::ptr::null(); 2];
@@ -231,13 +229,12 @@ impl WarpRows<'_> {
             rows[h] = self.row_of::<P>(facts, m, h);
         });
         if one {
-            self.load_one::<P, KEYS>(rows, &mut words);
+            self.load_one::<P, KEYS>(rows, words);
         } else if aligned && (end <= keys || keys % RUN == 0) {
-            self.load_runs::<P, KEYS>(rows, &mut words, first_key);
+            self.load_runs::<P, KEYS>(rows, words, first_key);
         } else {
-            self.load_elements::<P, KEYS>(rows, &mut words, first_key);
+            self.load_elements::<P, KEYS>(rows, words, first_key);
         }
-        words
     }
 
     /// Loads runs at once. They are aligned, and all of their keys exist, or none.

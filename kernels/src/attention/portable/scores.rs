@@ -107,19 +107,23 @@ impl WarpRows<'_> {
             factor = 1.0;
         }
         let has_bias = !problem.bias.is_null();
-        if has_bias {
+        if has_bias && self.biases_are_single::<E>() {
+            // What lies ahead is not in use, as the compiler learns here, nor are its registers.
+            *ahead = [[[0; 2]; KEYS]; M];
             unroll!(m in M, up to 2 => {
-                if self.biases_are_single::<E>() {
-                    let biases = self.load::<SingleBiases, KEYS>(facts, m, first_key);
-                    add_singles(&mut scores[m], &biases, factor);
-                } else {
-                    if !F::AHEAD {
-                        ahead[m] = self.load::<HalfBiases<E>, KEYS>(facts, m, first_key);
-                    }
-                    add_halves::<E, KEYS>(&mut scores[m], &ahead[m], factor);
-                }
+                let mut biases = [[0; 4]; KEYS];
+                self.load::<SingleBiases, KEYS>(facts, m, &mut biases, first_key);
+                add_singles(&mut scores[m], &biases, factor);
             });
-            // Registers of what lies ahead are free for other biases, as the compiler learns here.
+            factor = 1.0;
+        } else if has_bias {
+            if !F::AHEAD {
+                self.load_all::<HalfBiases<E>, M, KEYS>(facts, ahead, first_key);
+            }
+            unroll!(m in M, up to 2 => {
+                add_halves::<E, KEYS>(&mut scores[m], &ahead[m], factor);
+            });
+            // It has been used.
             *ahead = [[[0; 2]; KEYS]; M];
             factor = 1.0;
         }
@@ -131,10 +135,10 @@ impl WarpRows<'_> {
             scale(scores, factor);
         }
         if !problem.mask.is_null() {
+            if !F::AHEAD || has_bias {
+                self.load_all::<Masks, M, KEYS>(facts, ahead, first_key);
+            }
             unroll!(m in M, up to 2 => {
-                if !F::AHEAD || has_bias {
-                    ahead[m] = self.load::<Masks, KEYS>(facts, m, first_key);
-                }
                 hide_marked(problem, &mut scores[m], &ahead[m]);
             });
         }
