@@ -257,11 +257,7 @@ cuda_std::host_only! {
                         arch: "sm_90a",
                         reason: $reason,
                     },
-                    kernels: paste! {[
-                        [Some(&[<attention_forward_f16_plain_ $tile>]), None, None],
-                        [Some(&[<attention_forward_bf16_plain_ $tile>]), None, None],
-                        [None; 3],
-                    ]},
+                    kernels: kernels_of_kind!(HalfPlain $tile),
                 },
             )*];
         };
