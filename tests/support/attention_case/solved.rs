@@ -70,8 +70,7 @@ impl<T: Element> SolvedAttention<T> {
         let (unfused, _) = define(Precision::Rounded);
         let unfused = Unfused {
             values: unfused.into_iter().map(T::from_f64).collect(),
-            // The largest score is about as large as the log-sum-exp.
-            row_errors: lse.iter().map(|lse| row_error::<T>(finite(lse.abs()))).collect(),
+            row_errors: sizes_of_scores(&case, &data, &lse).map(row_error::<T>).collect(),
             weights: define_of(&data.with_positive_v(), Precision::Exact).0,
         };
         let unfused = with_quanta(&case, &data, unfused);
@@ -211,6 +210,22 @@ fn define<T: Element>(
         case.options().definition_into(&stream, inputs, precision, &o, Some(&lse))
     })?;
     Ok((o.to_vec()?, lse.to_vec()?))
+}
+
+/// About how large is what the scores of each row are made of: sums of |q k| are at most the product of
+/// two norms, and the largest score with its biases is about the log-sum-exp.
+fn sizes_of_scores<T: Element>(
+    case: &AttentionCase,
+    data: &Data<T>,
+    lse: &[f64],
+) -> impl Iterator<Item = f64> {
+    let norms = |rows: &[T]| -> Vec<f64> {
+        let norm = |row: &[T]| row.iter().map(|x| x.to_f64().powi(2)).sum::<f64>().sqrt();
+        rows.chunks(case.head_dim).map(norm).collect()
+    };
+    let key = f64::from(case.scale()).abs() * norms(&data.k).into_iter().fold(0.0, f64::max);
+    let of_row = move |(q, lse): (f64, &f64)| finite(key * q).max(finite(lse.abs()));
+    norms(&data.q).into_iter().zip(lse).map(of_row)
 }
 
 /// Adds what rounding probabilities does where they are so small that their type has a least step:

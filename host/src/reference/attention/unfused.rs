@@ -9,13 +9,16 @@ use crate::{
     },
 };
 
-/// How far rounding may move the values of a row, as a share of their weights (the sums of |p v|), if no
-/// larger number went into its scores.
+/// How far rounding may move the values of a row, as a share of their weights (the sums of |p v|), if
+/// its scores are made of no more than `largest`: of a product of q and k that is the sum of |q k|, however
+/// much of it cancels.
 ///
 /// The sum of what roundings do to a few probabilities may be nothing by chance, in one computation, and
 /// much in another: so it is no part of what computations have in common. Scores are good for four units
-/// in the last place. Probabilities are rounded to 16 bits, half a unit; with f32 they and v are two
-/// numbers of tf32 each, of 22 bits together.
+/// in the last place of what they are made of: the error of a dot product, in any order, is a share of
+/// the sum of |q k| (Higham, "Accuracy and Stability of Numerical Algorithms", equation 3.5), and three
+/// products of tf32 for one of f32 leave out two units of that. Probabilities are rounded to 16 bits,
+/// half a unit; with f32 they and v are two numbers of tf32 each, of 22 bits together.
 pub fn row_error<T: Element>(largest: f64) -> f64 {
     let probabilities = match T::DTYPE {
         Dtype::Bf16 => 2f64.powi(-9),
@@ -76,7 +79,7 @@ impl AttentionProblem<'_> {
         }
     }
 
-    /// The score in f32, and the largest number that went into it; 0 if it is exact.
+    /// The score in f32, and what it is made of, as [`row_error`] counts it; 0 if it is exact.
     fn score_unfused<T: Element>(
         &self,
         batch: usize,
@@ -86,6 +89,7 @@ impl AttentionProblem<'_> {
     ) -> (f32, f32) {
         let (q, k) = (self.q.get(batch, head, i), self.k.get(batch, self.kv_head(head), j));
         let product = q.iter().zip(k).fold(0f32, |sum, (&q, &k)| sum + q as f32 * k as f32);
+        let size = q.iter().zip(k).fold(0f32, |sum, (&q, &k)| sum + (q * k).abs() as f32);
         let scaled = self.scale as f32 * product;
         let capped = self.softcap.map_or(scaled, |cap| {
             let cap = cap as f32;
@@ -94,7 +98,8 @@ impl AttentionProblem<'_> {
         let bias = self.bias_of(batch, head, i, j) as f32;
         let penalty = self.penalty(batch, head, i, j) as f32;
         let score = T::from_f64(capped.into()).to_f64() as f32 + bias - penalty;
-        let size = [scaled, bias, penalty].into_iter().fold(0f32, |size, x| size.max(x.abs()));
+        let parts = [self.scale as f32 * size, bias, penalty];
+        let size = parts.into_iter().fold(0f32, |size, x| size.max(x.abs()));
         let is_exact = || f64::from(score) == self.score(batch, head, i, j);
         // Small scores hardly move, exact or not.
         (score, if !size.is_finite() || size > 32.0 && is_exact() { 0.0 } else { size })
