@@ -1,11 +1,14 @@
-//! What the first use of an entry costs: loading it, for which the driver compiles its PTX, and the
-//! first call after that.
+//! What the first use of an entry costs: loading it, for which the driver compiles its PTX if there is
+//! no machine code beside it, and the first call after that.
 //!
 //! The driver's cache of compiled kernels is disabled. An entry is loaded once in a process, so each
 //! measurement is a process of its own: this program again.
 
 use bench_record::{Cell, Record, Spread};
-use bench_support::{Buffers, Case, Direction, ElementType, Gpu, MaskKind, Problem, Result};
+use bench_support::{
+    AttentionCase, AttentionShape, Buffers, Case, Direction, ElementType, Feature, Gpu, MaskKind,
+    Problem, Result,
+};
 use clap::Parser;
 use fused_attention::Accumulate;
 use half::{bf16, f16};
@@ -36,8 +39,18 @@ struct Options {
 
 const DIRECTIONS: [Direction; 2] = [Direction::Forward, Direction::Backward];
 
-/// Problems of different entries: element types, masks, short and long rows.
-fn problems() -> Vec<Problem> {
+/// A problem whose entry is loaded.
+#[derive(Clone, Copy)]
+enum Use {
+    /// Softmax.
+    Softmax(Problem),
+    /// Attention's forward, in bf16.
+    Attention(AttentionShape, Feature),
+}
+
+/// Problems of different entries: softmax by element type, mask, and length of rows, and attention by
+/// head dimension and feature.
+fn uses() -> Vec<Use> {
     use ElementType::{Bf16, F16, F32};
     let entries = [
         (F16, MaskKind::None, 1024),
@@ -48,27 +61,34 @@ fn problems() -> Vec<Problem> {
         (Bf16, MaskKind::None, 131_072),
     ];
     let of_direction = |direction| {
-        entries.map(|(element, mask, columns)| Problem {
-            direction,
-            element,
-            shape: [1, 1, 64, columns],
-            mask,
+        entries.map(|(element, mask, columns)| {
+            Use::Softmax(Problem { direction, element, shape: [1, 1, 64, columns], mask })
         })
     };
-    DIRECTIONS.into_iter().flat_map(of_direction).collect()
+    let attention = [
+        (64, Feature::None),
+        (128, Feature::None),
+        (256, Feature::None),
+        (128, Feature::Bytes),
+        (128, Feature::Dropout),
+    ];
+    let attention = attention.map(|(head_dim, feature)| {
+        Use::Attention(AttentionShape { batch: 1, heads: 8, length: 4096, head_dim }, feature)
+    });
+    DIRECTIONS.into_iter().flat_map(of_direction).chain(attention).collect()
 }
 
 fn main() -> Result<()> {
     let options = Options::parse();
     if let Some(child) = options.child {
-        return measure(problems()[child]);
+        return measure(uses()[child]);
     }
     if Gpu::open().is_none() {
         return Ok(());
     }
     let mut record = Record::begin("first use");
     println!("{}, {}", record.card, record.date);
-    for (number, problem) in problems().into_iter().enumerate() {
+    for (number, of) in uses().into_iter().enumerate() {
         let mut microseconds = BTreeMap::<String, Vec<f64>>::new();
         let mut tile = String::new();
         for _ in 0..options.rounds {
@@ -77,35 +97,61 @@ fn main() -> Result<()> {
             microseconds.entry("first call".to_owned()).or_default().push(measured.first_call);
             tile = measured.tile;
         }
-        let Problem { direction, element, mask, .. } = problem;
         let [load, first] = ["load", "first call"].map(|name| {
             let times = microseconds[name].iter().map(|us| us / 1e3);
             Spread::of(times).map_or(f64::NAN, |times| times.median)
         });
-        let columns = problem.columns();
+        let cell = Cell { tile: Some(tile), microseconds, ..cell_of(of) };
         println!(
-            "{direction:20} {element:5} {columns:7} {mask:6} {tile:16} \
-             {load:7.1} ms to load, first call {first:.2} ms"
+            "{:20} {:5} {:7} {:8} {:20} {load:7.1} ms to load, first call {first:.2} ms",
+            cell.direction,
+            cell.dtype,
+            cell.columns,
+            cell.mask,
+            cell.tile.as_deref().unwrap_or_default()
         );
-        record.cells.push(Cell {
-            direction: direction.to_string(),
-            dtype: element.to_string(),
-            rows: problem.rows() as u64,
-            columns: columns as u64,
-            shape: Vec::new(),
-            mask: mask.to_string(),
-            total_bytes: None,
-            tile: Some(tile),
-            bytes: problem.bytes() as u64,
-            checked_error: None,
-            peak_bytes: BTreeMap::new(),
-            microseconds,
-        });
+        record.cells.push(cell);
     }
     if let Some(path) = &options.record {
         record.write(path)?;
     }
     Ok(())
+}
+
+/// What a record says of a problem before it is measured.
+fn cell_of(of: Use) -> Cell {
+    let (direction, dtype, mask, [rows, columns], shape, bytes) = match of {
+        Use::Softmax(problem) => (
+            problem.direction.to_string(),
+            problem.element.to_string(),
+            problem.mask.to_string(),
+            [problem.rows(), problem.columns()],
+            Vec::new(),
+            problem.bytes(),
+        ),
+        Use::Attention(AttentionShape { batch, heads, length, head_dim }, feature) => (
+            "attention_forward".to_owned(),
+            ElementType::Bf16.to_string(),
+            feature.to_string(),
+            [batch * heads * length, length],
+            [batch, heads, length, head_dim].map(|size| size as u64).to_vec(),
+            4 * batch * heads * length * head_dim * size_of::<bf16>(),
+        ),
+    };
+    Cell {
+        direction,
+        dtype,
+        rows: rows as u64,
+        columns: columns as u64,
+        shape,
+        mask,
+        total_bytes: None,
+        tile: None,
+        bytes: bytes as u64,
+        checked_error: None,
+        peak_bytes: BTreeMap::new(),
+        microseconds: BTreeMap::new(),
+    }
 }
 
 /// What a process reports, in microseconds.
@@ -133,28 +179,48 @@ fn in_a_process_of_its_own(number: usize) -> Result<Measured> {
 }
 
 /// Measures in this process, and prints the microseconds and the tile.
-fn measure(problem: Problem) -> Result<()> {
-    match problem.element {
-        ElementType::F16 => measure_of::<f16>(problem),
-        ElementType::Bf16 => measure_of::<bf16>(problem),
-        ElementType::F32 => measure_of::<f32>(problem),
-        ElementType::F64 => measure_of::<f64>(problem),
+fn measure(of: Use) -> Result<()> {
+    match of {
+        Use::Attention(shape, feature) => {
+            let gpu = open()?;
+            let case = AttentionCase::<bf16>::new(&gpu.device, shape, feature)?;
+            let attention = case.options();
+            let explanation = case.explain(&attention)?;
+            let (kernel, tile) = (explanation.kernel, explanation.tile);
+            time(&gpu, kernel, tile, || case.run(&attention, &gpu.stream))
+        }
+        Use::Softmax(problem) => match problem.element {
+            ElementType::F16 => measure_softmax::<f16>(problem),
+            ElementType::Bf16 => measure_softmax::<bf16>(problem),
+            ElementType::F32 => measure_softmax::<f32>(problem),
+            ElementType::F64 => measure_softmax::<f64>(problem),
+        },
     }
 }
 
-fn measure_of<T: Accumulate>(problem: Problem) -> Result<()> {
-    let Some(gpu) = Gpu::open() else { return Err("no GPU".into()) };
+fn measure_softmax<T: Accumulate>(problem: Problem) -> Result<()> {
+    let gpu = open()?;
     let buffers = Buffers::<T>::for_problems(&gpu.device, &[problem])?;
     let case = Case::new(&buffers, problem)?;
-    gpu.stream.synchronize()?;
     let explanation = case.explain(&case.softmax)?;
+    let (kernel, tile) = (explanation.kernel, explanation.tile);
+    time(&gpu, kernel, tile, || case.run(&case.softmax, &gpu.stream))
+}
+
+fn open() -> Result<Gpu> {
+    Gpu::open().ok_or_else(|| "no GPU".into())
+}
+
+/// Times loading a kernel, and the first call.
+fn time(gpu: &Gpu, kernel: &str, tile: &str, call: impl FnOnce() -> Result<()>) -> Result<()> {
     let microseconds = |time: Duration| time.as_secs_f64() * 1e6;
+    gpu.stream.synchronize()?;
     let start = Instant::now();
-    gpu.device.prepare(&[explanation.kernel])?;
+    gpu.device.prepare(&[kernel])?;
     let load = microseconds(start.elapsed());
     let start = Instant::now();
-    case.run(&case.softmax, &gpu.stream)?;
+    call()?;
     gpu.stream.synchronize()?;
-    println!("{load} {} {}", microseconds(start.elapsed()), explanation.tile);
+    println!("{load} {} {tile}", microseconds(start.elapsed()));
     Ok(())
 }

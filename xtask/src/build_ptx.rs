@@ -1,9 +1,10 @@
 //! `cargo xtask build-ptx` and `list-entries`.
 
 use crate::{
+    assembler::Assembler,
     device_crates::{DEVICE_CRATES, DeviceCrate},
     help::WithHelp,
-    manifest::Manifest,
+    manifest::{Manifest, machine_code_of},
     sources,
     workspace::{files_below, read, relative, root},
 };
@@ -27,10 +28,11 @@ pub(crate) fn run(check: bool) -> Result<()> {
         Err(error) => return Err(error.into()),
     };
     println!("device compiler: {compiler}");
-    for device_crate in DEVICE_CRATES {
-        if check { compare(device_crate, &compiler)? } else { write(device_crate, &compiler)? }
+    if check {
+        return DEVICE_CRATES.iter().try_for_each(|device_crate| compare(device_crate, &compiler));
     }
-    Ok(())
+    let assembler = Assembler::find()?;
+    DEVICE_CRATES.iter().try_for_each(|device_crate| write(device_crate, &compiler, &assembler))
 }
 
 /// Lists every committed entry.
@@ -43,7 +45,7 @@ pub(crate) fn list() -> Result<()> {
     Ok(())
 }
 
-fn write(device_crate: &DeviceCrate, compiler: &str) -> Result<()> {
+fn write(device_crate: &DeviceCrate, compiler: &str, assembler: &Assembler) -> Result<()> {
     let output = device_crate.output();
     let built = build(device_crate)?;
     let mut files = BTreeMap::new();
@@ -61,9 +63,31 @@ fn write(device_crate: &DeviceCrate, compiler: &str) -> Result<()> {
     }
     let sources = sources::hash(device_crate)?;
     let count = files.len();
-    Manifest { compiler: compiler.to_owned(), sources, files }.write(device_crate)?;
+    let machine_code = assemble(device_crate, assembler, files.keys())?;
+    let version = (!machine_code.is_empty()).then(|| assembler.version.clone());
+    Manifest { compiler: compiler.to_owned(), sources, files, assembler: version, machine_code }
+        .write(device_crate)?;
     println!("{}: {count} entries written", device_crate.output);
     Ok(())
+}
+
+/// Writes the machine code of the crate's entries that have it, beside their PTX: the hash of each
+/// file.
+fn assemble<'a>(
+    device_crate: &DeviceCrate,
+    assembler: &Assembler,
+    files: impl Iterator<Item = &'a String>,
+) -> Result<BTreeMap<String, String>> {
+    let mut machine_code = BTreeMap::new();
+    let output = device_crate.output();
+    for file in files.filter(|file| device_crate.is_assembled(file)) {
+        let machine = file.split('/').next().unwrap_or_default();
+        let code = assembler.assemble(machine, &output.join(file))?.machine_code;
+        let to = machine_code_of(file);
+        fs::write(output.join(&to), &code)?;
+        machine_code.insert(to, sources::hash_bytes(&code));
+    }
+    Ok(machine_code)
 }
 
 fn compare(device_crate: &DeviceCrate, compiler: &str) -> Result<()> {

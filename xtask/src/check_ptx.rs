@@ -1,11 +1,11 @@
 //! `cargo xtask check-ptx`: what the assembler makes of every committed entry.
 
 use crate::{
+    assembler::{Assembler, Assembly},
     device_crates::{DEVICE_CRATES, DeviceCrate},
     help::WithHelp,
-    manifest::Manifest,
+    manifest::{Manifest, machine_code_of},
     resources::{Assembled, Counts, Row, Table},
-    tools,
     workspace::read,
 };
 use anyhow::{Context, Result, bail, ensure};
@@ -13,20 +13,18 @@ use cuda_builder::Arch;
 use indicatif::ProgressBar;
 use std::{
     fs,
-    path::Path,
-    process::Command,
     sync::atomic::{AtomicUsize, Ordering},
     thread,
 };
 
 /// Assembles every entry and compares with the committed tables; with `bless`, rewrites them.
 pub(crate) fn run(bless: bool) -> Result<()> {
-    let ptxas = tools::need("ptxas")?;
-    let version = tools::version(&ptxas)?;
-    println!("ptxas {version}: {}", ptxas.display());
+    let assembler = Assembler::find()?;
+    let version = &assembler.version;
+    println!("ptxas {version}: {}", assembler.program.display());
     let mut wrong = Vec::new();
     for device_crate in DEVICE_CRATES {
-        let rows = assemble_all(device_crate, &ptxas, &mut wrong)?;
+        let rows = assemble_all(device_crate, &assembler, &mut wrong)?;
         let found = Table { ptxas: version.clone(), rows };
         let path = device_crate.output().join("resources.csv");
         if bless && wrong.is_empty() {
@@ -36,7 +34,7 @@ pub(crate) fn run(bless: bool) -> Result<()> {
         }
         let text = read(&path).help("run `cargo xtask check-ptx --bless`")?;
         let committed = text.parse::<Table>().with_context(|| format!("in {path:?}"))?;
-        if committed.ptxas != version {
+        if committed.ptxas != *version {
             println!(
                 "{}: registers are not compared, because the table is from ptxas {}",
                 device_crate.output, committed.ptxas
@@ -80,7 +78,7 @@ struct Job<'a> {
 
 fn assemble_all(
     device_crate: &DeviceCrate,
-    ptxas: &Path,
+    assembler: &Assembler,
     wrong: &mut Vec<String>,
 ) -> Result<Vec<Row>> {
     let manifest = Manifest::read(device_crate)?;
@@ -96,7 +94,7 @@ fn assemble_all(
     let worker = || {
         let mut done = Vec::new();
         while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            done.push((job, assemble(device_crate, ptxas, job)));
+            done.push((job, assemble(device_crate, &manifest, assembler, job)));
             progress.inc(1);
         }
         done
@@ -122,16 +120,24 @@ fn assemble_all(
     Ok(rows)
 }
 
-fn assemble(device_crate: &DeviceCrate, ptxas: &Path, job: &Job<'_>) -> Result<Row> {
+fn assemble(
+    device_crate: &DeviceCrate,
+    manifest: &Manifest,
+    assembler: &Assembler,
+    job: &Job<'_>,
+) -> Result<Row> {
     let Job { arch, entry, machine } = *job;
-    let path = device_crate.output().join(format!("{arch}/{entry}.ptx"));
-    let output = Command::new(ptxas)
-        .args(["-v", "-arch", machine, "-o", "/dev/null"])
-        .arg(&path)
-        .output()
-        .context("cannot run ptxas")?;
-    let log = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "ptxas refuses it: {}", log.trim());
+    let file = format!("{arch}/{entry}.ptx");
+    let path = device_crate.output().join(&file);
+    let Assembly { machine_code, log } = assembler.assemble(machine, &path)?;
+    let is_same_assembler = manifest.assembler.as_ref() == Some(&assembler.version);
+    if device_crate.is_assembled(&file) && is_same_assembler {
+        let committed = fs::read(device_crate.output().join(machine_code_of(&file)))?;
+        ensure!(
+            machine_code == committed,
+            "its machine code is another: run `cargo xtask build-ptx`"
+        );
+    }
     let assembled = Assembled::parse(&log)?;
     assembled.check(entry)?;
     let Assembled { registers, shared, .. } = assembled;

@@ -1,5 +1,6 @@
 //! The workspace's automation: `cargo xtask --help`.
 
+mod assembler;
 mod build_ptx;
 mod bundle;
 mod check_ptx;

@@ -1,4 +1,4 @@
-//! `manifest.json`: what the committed PTX was made from, and what it must be.
+//! `manifest.json`: what the committed PTX and machine code were made from, and what they must be.
 
 use crate::{
     device_crates::DeviceCrate,
@@ -17,8 +17,14 @@ pub(crate) struct Manifest {
     pub(crate) compiler: String,
     /// The hash of the sources.
     pub(crate) sources: String,
-    /// The hash of each file, by its path below the manifest's folder.
+    /// The hash of each file of PTX, by its path below the manifest's folder.
     pub(crate) files: BTreeMap<String, String>,
+    /// The version of the assembler.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) assembler: Option<String>,
+    /// The hash of each file of machine code, likewise.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) machine_code: BTreeMap<String, String>,
 }
 
 impl Manifest {
@@ -50,13 +56,22 @@ impl Manifest {
     /// Fails if the files are not the ones that were built.
     pub(crate) fn check_files(&self, device_crate: &DeviceCrate) -> Result<()> {
         let output = device_crate.output();
+        let assembled = self.files.keys().filter(|file| device_crate.is_assembled(file));
+        let assembled = assembled.map(|file| machine_code_of(file));
+        ensure!(
+            assembled.eq(self.machine_code.keys().cloned()),
+            "{} does not hold the machine code of its entries: run `cargo xtask build-ptx`",
+            device_crate.output
+        );
         let mut expected = self.files.clone();
+        expected.extend(self.machine_code.clone());
         for path in files_below(&output)? {
-            if path.extension().is_none_or(|extension| extension != "ptx") {
-                continue;
-            }
+            let hash = match path.extension().and_then(|extension| extension.to_str()) {
+                Some("ptx") => sources::hash_text(&read(&path)?),
+                Some("cubin") => sources::hash_bytes(&fs::read(&path)?),
+                _ => continue,
+            };
             let name = path.strip_prefix(&output)?.to_string_lossy().replace('\\', "/");
-            let hash = sources::hash_text(&read(&path)?);
             match expected.remove(&name) {
                 None => bail!("{} is not in the manifest", relative(&path)),
                 Some(known) if known != hash => {
@@ -70,6 +85,11 @@ impl Manifest {
             None => Ok(()),
         }
     }
+}
+
+/// The file of machine code beside one of PTX.
+pub(crate) fn machine_code_of(file: &str) -> String {
+    file.trim_end_matches(".ptx").to_owned() + ".cubin"
 }
 
 #[cfg(test)]

@@ -46,6 +46,11 @@ pub(crate) fn hash_text(text: &str) -> String {
     hex(&Sha256::digest(text.replace("\r\n", "\n")))
 }
 
+/// The hash of a file's bytes.
+pub(crate) fn hash_bytes(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -46,6 +46,16 @@ impl Arch {
         }
     }
 
+    /// The compute capability of the oldest device that it is for, as major and minor number: machine
+    /// code for it is that device's.
+    pub const fn compute_capability(self) -> (u32, u32) {
+        match self {
+            Arch::Sm70 => (7, 0),
+            Arch::Sm80 => (8, 0),
+            Arch::Sm90 | Arch::Sm90a => (9, 0),
+        }
+    }
+
     /// Whether its modules run on a device of this compute capability.
     pub const fn runs_on(self, major: u32, minor: u32) -> bool {
         match self {

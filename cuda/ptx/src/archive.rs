@@ -12,22 +12,39 @@
 //! u32      bytes of the dictionary, unpacked
 //! u32      bytes of the dictionary, packed
 //! u32      number of entries
-//! entries  (u8 length, architecture) (u8 length, name) (u32 unpacked) (u32 packed)
+//! entries  (u8 kind) (u8 length, architecture) (u8 length, name) (u32 unpacked) (u32 packed)
 //! streams  the dictionary, then the entries in order
 //! ```
 //!
-//! Numbers are little-endian; unpacked lengths are of the renumbered text; entries are sorted by
-//! architecture and name.
+//! Numbers are little-endian; kinds are those of [`Kind`]; unpacked lengths of PTX are of the
+//! renumbered text; entries are sorted by kind, architecture and name.
 
 /// The first bytes of an archive.
-pub(crate) const MAGIC: &[u8; 8] = b"PTXpack1";
+pub(crate) const MAGIC: &[u8; 8] = b"PTXpack2";
 
 /// How far back a deflate stream may refer.
 pub(crate) const WINDOW: usize = 32 * 1024;
 
+/// What an entry of the archive is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// The text of a module.
+    Ptx = 0,
+    /// What the assembler made of it for the very architecture.
+    MachineCode = 1,
+}
+
+impl Kind {
+    fn of(byte: u8) -> Option<Self> {
+        [Kind::Ptx, Kind::MachineCode].into_iter().find(|kind| *kind as u8 == byte)
+    }
+}
+
 /// What the index says of one entry.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Indexed<'a> {
+    pub(crate) kind: Kind,
     pub(crate) arch: &'a str,
     pub(crate) name: &'a str,
     pub(crate) unpacked: usize,
@@ -51,13 +68,15 @@ impl<'a> Archive<'a> {
         let count = number(&mut rest)?;
         let mut index = Vec::new();
         for _ in 0..count {
+            let kind = Kind::of(*rest.split_off_first()?)?;
             let (arch, name) = (word(&mut rest)?, word(&mut rest)?);
-            index.push((arch, name, number(&mut rest)?, number(&mut rest)?));
+            index.push((kind, arch, name, number(&mut rest)?, number(&mut rest)?));
         }
         let dictionary = rest.split_off(..dictionary_packed)?;
         let mut entries = Vec::with_capacity(index.len());
-        for (arch, name, unpacked, packed) in index {
-            entries.push(Indexed { arch, name, unpacked, packed: rest.split_off(..packed)? });
+        for (kind, arch, name, unpacked, packed) in index {
+            let packed = rest.split_off(..packed)?;
+            entries.push(Indexed { kind, arch, name, unpacked, packed });
         }
         Some(Archive { dictionary_bytes, dictionary, entries })
     }

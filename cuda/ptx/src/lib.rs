@@ -1,7 +1,8 @@
-//! PTX modules carried inside a program.
+//! PTX modules carried inside a program, and machine code of some.
 //!
 //! Kernels are built ahead of time, one PTX file for each entry, in a folder for each
-//! architecture: `ptx/sm_70/softmax_warp.ptx`. A crate that carries such a folder packs it in its
+//! architecture: `ptx/sm_70/softmax_warp.ptx`. Beside it, the same name with `.cubin` has its machine
+//! code, for devices of that very architecture, which spares the driver compiling it. A crate that carries such a folder packs it in its
 //! build script,
 //!
 //! ```no_run

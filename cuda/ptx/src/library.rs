@@ -2,7 +2,7 @@
 
 use crate::{
     Arch,
-    archive::{Archive, Indexed},
+    archive::{Archive, Indexed, Kind},
     registers,
 };
 use miniz_oxide::inflate::{
@@ -13,7 +13,7 @@ use miniz_oxide::inflate::{
     },
 };
 
-/// PTX modules in a program: an archive made by [`embed`](crate::embed).
+/// PTX modules in a program, and machine code of some: an archive made by [`embed`](crate::embed).
 ///
 /// Nothing is unpacked until it is asked for, and nothing is kept: whoever loads modules keeps
 /// them. Getting an entry takes well under a millisecond.
@@ -56,18 +56,24 @@ impl PtxLibrary {
     /// If there is no such entry for the architecture, or the archive is damaged.
     pub fn get(&self, arch: Arch, name: &str) -> Result<String, PtxError> {
         let archive = self.read()?;
-        let wanted = |entry: &&Indexed<'_>| entry.arch == arch.name() && entry.name == name;
-        let Some(entry) = archive.entries.iter().find(wanted) else {
-            let count = archive.entries.len();
+        let Some(entry) = archive.find(Kind::Ptx, arch, name) else {
+            let count = archive.of_kind(Kind::Ptx).count();
             return Err(PtxError::UnknownEntry { arch, name: name.to_owned(), count });
         };
-        let start = archive.dictionary_bytes;
-        let mut text = vec![0; start + entry.unpacked];
-        let unpacked = inflate(archive.dictionary, &mut text[..start], 0)
-            .and_then(|()| inflate(entry.packed, &mut text, start));
-        unpacked
-            .and_then(|()| String::from_utf8(registers::decode(&text[start..])?).ok())
-            .ok_or_else(|| self.damaged())
+        let text = self.unpack(&archive, entry)?;
+        let text = registers::decode(&text).and_then(|text| String::from_utf8(text).ok());
+        text.ok_or_else(|| self.damaged())
+    }
+
+    /// The machine code of an entry, for devices of exactly this architecture (a cubin); none, if
+    /// the archive has only its PTX.
+    ///
+    /// # Errors
+    /// If the archive is damaged.
+    pub fn machine_code(&self, arch: Arch, name: &str) -> Result<Option<Vec<u8>>, PtxError> {
+        let archive = self.read()?;
+        let entry = archive.find(Kind::MachineCode, arch, name);
+        entry.map(|entry| self.unpack(&archive, entry)).transpose()
     }
 
     /// Whether there is such an entry for the architecture.
@@ -80,9 +86,19 @@ impl PtxLibrary {
     /// # Errors
     /// If the archive is damaged.
     pub fn entries(&self) -> Result<Vec<(Arch, &'static str)>, PtxError> {
-        let entries = self.read()?.entries;
         let known = |entry: &Indexed<'static>| Some((entry.arch.parse().ok()?, entry.name));
-        entries.iter().map(|entry| known(entry).ok_or_else(|| self.damaged())).collect()
+        let archive = self.read()?;
+        let entries = archive.of_kind(Kind::Ptx);
+        entries.map(|entry| known(entry).ok_or_else(|| self.damaged())).collect()
+    }
+
+    fn unpack(&self, archive: &Archive<'_>, entry: &Indexed<'_>) -> Result<Vec<u8>, PtxError> {
+        let start = archive.dictionary_bytes;
+        let mut bytes = vec![0; start + entry.unpacked];
+        inflate(archive.dictionary, &mut bytes[..start], 0)
+            .and_then(|()| inflate(entry.packed, &mut bytes, start))
+            .ok_or_else(|| self.damaged())?;
+        Ok(bytes.split_off(start))
     }
 
     fn read(&self) -> Result<Archive<'static>, PtxError> {
@@ -91,6 +107,16 @@ impl PtxLibrary {
 
     fn damaged(&self) -> PtxError {
         PtxError::Damaged { bytes: self.archive.len() }
+    }
+}
+
+impl<'a> Archive<'a> {
+    fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Indexed<'a>> {
+        self.entries.iter().filter(move |entry| entry.kind == kind)
+    }
+
+    fn find(&self, kind: Kind, arch: Arch, name: &str) -> Option<&Indexed<'a>> {
+        self.of_kind(kind).find(|entry| entry.arch == arch.name() && entry.name == name)
     }
 }
 

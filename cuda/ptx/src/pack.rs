@@ -2,7 +2,7 @@
 
 use crate::{
     Arch,
-    archive::{MAGIC, WINDOW},
+    archive::{Kind, MAGIC, WINDOW},
     registers,
 };
 use miniz_oxide::deflate::core::{
@@ -29,11 +29,11 @@ pub fn embed(folder: impl AsRef<Path>) -> io::Result<()> {
     fs::write(PathBuf::from(out).join("ptx.archive"), pack_folder(folder)?)
 }
 
-/// Packs every `<architecture>/<entry>.ptx` below a folder into an archive for
-/// [`PtxLibrary`](crate::PtxLibrary). The same files give the same bytes.
+/// Packs every `<architecture>/<entry>.ptx` below a folder, and every `.cubin` beside one, into an
+/// archive for [`PtxLibrary`](crate::PtxLibrary). The same files give the same bytes.
 ///
 /// # Errors
-/// If a file cannot be read or is not ASCII, or a name is too long for the index.
+/// If a file cannot be read, PTX is not ASCII, or a name is too long for the index.
 pub fn pack_folder(folder: &Path) -> io::Result<Vec<u8>> {
     let mut files = BTreeMap::new();
     for arch in Arch::ALL {
@@ -43,27 +43,38 @@ pub fn pack_folder(folder: &Path) -> io::Result<Vec<u8>> {
         }
         for file in fs::read_dir(of_arch)? {
             let path = file?.path();
-            if path.extension().is_some_and(|extension| extension == "ptx") {
-                let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-                let text = registers::encode(&fs::read(&path)?);
-                let not_ascii = || invalid(format!("{} is not ASCII", path.display()));
-                files.insert((arch.name(), name), text.ok_or_else(not_ascii)?);
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            match path.extension().and_then(|extension| extension.to_str()) {
+                Some("ptx") => {
+                    let text = registers::encode(&fs::read(&path)?);
+                    let not_ascii = || invalid(format!("{} is not ASCII", path.display()));
+                    files.insert((Kind::Ptx, arch.name(), name), text.ok_or_else(not_ascii)?);
+                }
+                Some("cubin") => {
+                    files.insert((Kind::MachineCode, arch.name(), name), fs::read(&path)?);
+                }
+                _ => {}
             }
         }
     }
     pack(&files)
 }
 
-fn pack(files: &BTreeMap<(&str, String), Vec<u8>>) -> io::Result<Vec<u8>> {
-    let dictionary = dictionary(files.values());
+/// A file's key in the order of the archive.
+type Key = (Kind, &'static str, String);
+
+fn pack(files: &BTreeMap<Key, Vec<u8>>) -> io::Result<Vec<u8>> {
+    let texts = files.iter().filter(|((kind, ..), _)| *kind == Kind::Ptx);
+    let dictionary = dictionary(texts.map(|(_, text)| text).collect());
     let packed_dictionary = deflate(&[], &dictionary)?;
     let mut archive = MAGIC.to_vec();
     for number in [dictionary.len(), packed_dictionary.len(), files.len()] {
         archive.extend(u32_bytes(number)?);
     }
     let mut streams = packed_dictionary;
-    for ((arch, name), text) in files {
+    for ((kind, arch, name), text) in files {
         let packed = deflate(&dictionary, text)?;
+        archive.push(*kind as u8);
         for word in [arch, name.as_str()] {
             archive.push(u8::try_from(word.len()).map_err(invalid)?);
             archive.extend(word.as_bytes());
@@ -77,10 +88,10 @@ fn pack(files: &BTreeMap<(&str, String), Vec<u8>>) -> io::Result<Vec<u8>> {
 }
 
 /// Text that the entries have in common: pieces of files spread over the list.
-fn dictionary<'a>(files: impl ExactSizeIterator<Item = &'a Vec<u8>>) -> Vec<u8> {
+fn dictionary(texts: Vec<&Vec<u8>>) -> Vec<u8> {
     const PIECES: usize = 4;
-    let step = files.len().div_ceil(PIECES).max(1);
-    let pieces = files.step_by(step).map(|text| &text[..text.len().min(WINDOW / PIECES)]);
+    let step = texts.len().div_ceil(PIECES).max(1);
+    let pieces = texts.iter().step_by(step).map(|text| &text[..text.len().min(WINDOW / PIECES)]);
     pieces.collect::<Vec<_>>().concat()
 }
 

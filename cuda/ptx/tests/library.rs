@@ -43,6 +43,25 @@ fn every_entry_comes_back_unchanged() {
 }
 
 #[test]
+fn machine_code_is_carried_beside_ptx() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("machine_code");
+    let _ = fs::remove_dir_all(&folder);
+    let of_arch = folder.join("sm_90a");
+    fs::create_dir_all(&of_arch).unwrap();
+    let (text, code) = (module(Arch::Sm90a, "a", 9), (0..=255).cycle().take(3000));
+    let code = code.collect::<Vec<u8>>();
+    fs::write(of_arch.join("a.ptx"), &text).unwrap();
+    fs::write(of_arch.join("b.ptx"), &text).unwrap();
+    fs::write(of_arch.join("a.cubin"), &code).unwrap();
+    let library = PtxLibrary::new(pack_folder(&folder).unwrap().leak());
+    assert_eq!(library.get(Arch::Sm90a, "a"), Ok(text));
+    assert_eq!(library.machine_code(Arch::Sm90a, "a"), Ok(Some(code)));
+    assert_eq!(library.machine_code(Arch::Sm90a, "b"), Ok(None));
+    assert_eq!(library.machine_code(Arch::Sm90, "a"), Ok(None));
+    assert_eq!(library.entries(), Ok(vec![(Arch::Sm90a, "a"), (Arch::Sm90a, "b")]));
+}
+
+#[test]
 fn an_unknown_entry_is_named() {
     let library = library("unknown", &[(Arch::Sm70, "a", module(Arch::Sm70, "a", 3))]);
     let error = library.get(Arch::Sm80, "a").unwrap_err();

@@ -83,21 +83,26 @@ impl Kernels {
         if let Some(loaded) = self.get(name) {
             return Ok(loaded);
         }
-        let ptx = self.find(name)?;
-        let loaded: &LoadedKernel = Box::leak(Box::new(LoadedKernel::load(name, &ptx)?));
+        let image = self.find(name)?;
+        let loaded: &LoadedKernel = Box::leak(Box::new(LoadedKernel::load(name, &image)?));
         let mut kernels = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
         kernels.insert(name.to_owned(), loaded);
         Ok(loaded)
     }
 
-    /// The entry's PTX for the newest architecture that the device runs and a library has.
-    fn find(&self, name: &str) -> Result<String> {
+    /// The entry for the newest architecture that the device runs and a library has.
+    fn find(&self, name: &str) -> Result<Image> {
         let (major, minor) = self.compute_capability;
         let libraries = self.libraries.read().unwrap_or_else(PoisonError::into_inner);
         let runs = Arch::ALL.into_iter().rev().filter(|arch| arch.runs_on(major, minor));
         for library in libraries.iter() {
             if let Some(arch) = runs.clone().find(|&arch| library.contains(arch, name)) {
-                return library.get(arch, name).map_err(Error::DamagedPtx);
+                let own = arch.compute_capability() == (major, minor);
+                let code = if own { library.machine_code(arch, name) } else { Ok(None) };
+                let image = code.and_then(|machine_code| {
+                    Ok(Image { machine_code, ptx: library.get(arch, name)? })
+                });
+                return image.map_err(Error::DamagedPtx);
             }
         }
         let searched = runs.map(Arch::name).collect();
@@ -105,40 +110,22 @@ impl Kernels {
     }
 }
 
+/// What a module is loaded from.
+struct Image {
+    ptx: String,
+    /// The same for this device alone, which spares the driver compiling it.
+    machine_code: Option<Vec<u8>>,
+}
+
 impl LoadedKernel {
-    fn load(name: &str, ptx: &str) -> Result<Self> {
-        const LOG_BYTES: usize = 8 << 10;
+    fn load(name: &str, image: &Image) -> Result<Self> {
         let _relaxed = RelaxedCapture::begin();
-        let nul = |_| Error::KernelNotFound { kernel: name.to_owned(), searched: Vec::new() };
-        let (entry, image) = (CString::new(name).map_err(nul)?, CString::new(ptx).map_err(nul)?);
-        let mut log = vec![0u8; LOG_BYTES];
-        let mut names = [calls::JIT_ERROR_LOG_BUFFER, calls::JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
-        // The driver takes numbers in place of pointers here.
-        let mut values = [log.as_mut_ptr().cast(), std::ptr::without_provenance_mut(LOG_BYTES)];
-        let mut module = null_mut();
-        // SAFETY: a string that ends in a zero, and two options with their values.
-        let status = unsafe {
-            calls::cuModuleLoadDataEx(
-                &mut module,
-                image.as_ptr().cast(),
-                names.len() as u32,
-                names.as_mut_ptr(),
-                values.as_mut_ptr(),
-            )
+        let entry = c_string(name, name)?;
+        // A driver older than the assembler refuses its machine code, and compiles the PTX.
+        let module = match image.machine_code.as_deref().and_then(load_machine_code) {
+            Some(module) => module,
+            None => load_ptx(name, &image.ptx)?,
         };
-        match status {
-            calls::SUCCESS => {}
-            calls::UNSUPPORTED_PTX_VERSION => {
-                let needed = super::versions::needed_for_ptx(ptx);
-                return Err(super::versions::driver_too_old(name, needed));
-            }
-            status => {
-                let text = log.split(|&byte| byte == 0).next().unwrap_or_default();
-                let log = String::from_utf8_lossy(text).trim().to_owned();
-                let code = driver_error(status);
-                return Err(Error::ModuleLoad { kernel: name.to_owned(), code, log });
-            }
-        }
         let mut function = null_mut();
         // SAFETY: a module, and a string that ends in a zero.
         check("cuModuleGetFunction", unsafe {
@@ -183,4 +170,54 @@ impl LoadedKernel {
         }
         Ok(())
     }
+}
+
+/// The module of machine code, if the driver takes it.
+fn load_machine_code(code: &[u8]) -> Option<*mut c_void> {
+    let mut module = null_mut();
+    // SAFETY: a whole cubin, which says itself how long it is, and no options.
+    let status = unsafe {
+        calls::cuModuleLoadDataEx(&mut module, code.as_ptr().cast(), 0, null_mut(), null_mut())
+    };
+    (status == calls::SUCCESS).then_some(module)
+}
+
+/// The module of PTX, which the driver compiles.
+fn load_ptx(name: &str, ptx: &str) -> Result<*mut c_void> {
+    const LOG_BYTES: usize = 8 << 10;
+    let image = c_string(name, ptx)?;
+    let mut log = vec![0u8; LOG_BYTES];
+    let mut names = [calls::JIT_ERROR_LOG_BUFFER, calls::JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+    // The driver takes numbers in place of pointers here.
+    let mut values = [log.as_mut_ptr().cast(), std::ptr::without_provenance_mut(LOG_BYTES)];
+    let mut module = null_mut();
+    // SAFETY: a string that ends in a zero, and two options with their values.
+    let status = unsafe {
+        calls::cuModuleLoadDataEx(
+            &mut module,
+            image.as_ptr().cast(),
+            names.len() as u32,
+            names.as_mut_ptr(),
+            values.as_mut_ptr(),
+        )
+    };
+    match status {
+        calls::SUCCESS => Ok(module),
+        calls::UNSUPPORTED_PTX_VERSION => {
+            let needed = super::versions::needed_for_ptx(ptx);
+            Err(super::versions::driver_too_old(name, needed))
+        }
+        status => {
+            let text = log.split(|&byte| byte == 0).next().unwrap_or_default();
+            let log = String::from_utf8_lossy(text).trim().to_owned();
+            let code = driver_error(status);
+            Err(Error::ModuleLoad { kernel: name.to_owned(), code, log })
+        }
+    }
+}
+
+/// A text for the driver, of kernel `name`: one with a zero in it is none of a kernel.
+fn c_string(name: &str, text: &str) -> Result<CString> {
+    let nul = |_| Error::KernelNotFound { kernel: name.to_owned(), searched: Vec::new() };
+    CString::new(text).map_err(nul)
 }

@@ -243,8 +243,12 @@ impl Page {
                     time.map_or_else(String::new, |time| format!("{:.1}", time.median / 1e3))
                 };
                 let Cell { direction, dtype, mask, columns, .. } = *cell;
+                let size = match cell.shape.last() {
+                    Some(head_dim) => format!("{columns} keys, head dimension {head_dim}"),
+                    None => format!("{columns} columns"),
+                };
                 vec![
-                    format!("{} of {columns} columns, {dtype}, mask: {mask}", name_of(direction)),
+                    format!("{} of {size}, {dtype}, mask: {mask}", name_of(direction)),
                     cell.tile.clone().unwrap_or_default(),
                     milliseconds("load"),
                     milliseconds("first call"),
