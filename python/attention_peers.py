@@ -2,11 +2,13 @@
 
     python3 attention_peers.py --record FILE
 
-Needs PyTorch with a GPU. What takes part: PyTorch's scaled_dot_product_attention by its flash kernel
-(FlashAttention-2), by its memory-efficient kernel, which takes masks, and by cuDNN; and
-FlashAttention-4 if flash_attn.cute can be imported. Each implementation is first checked against a
-reference in f64 at sampled queries. Then they take turns, round by round. Times are the GPU's, by
-CUDA events, over launches that are queued while the GPU is still busy. README.md tells more.
+Needs PyTorch with a GPU. What takes part: PyTorch's scaled_dot_product_attention by its flash
+kernel (FlashAttention-2), by its memory-efficient kernel, which takes masks, and by cuDNN; its
+attention for packed sequences, which takes windows too; and FlashAttention-4 if flash_attn.cute
+can be imported. With packed sequences, or heads that share keys and values, also this library on
+as many tokens and heads without. Each implementation is first checked against a reference in f64
+at sampled queries. Then they take turns, round by round. Times are the GPU's, by CUDA events, over
+launches that are queued while the GPU is still busy. README.md tells more.
 """
 
 import importlib
@@ -32,22 +34,43 @@ from peers import (
 )
 
 CHECKED_QUERIES = 16
-MASKS = ["none", "causal", "bytes", "bias"]
+MASKS = ["none", "causal", "window", "bytes", "bias"]
+BY_POSITION = ["none", "causal", "window"]
+WINDOW = 1024
 
 
 class Cell(NamedTuple):
-    """A problem: `shape` is batch, heads, length, head dimension; `mask` none, causal, bytes (bools
-    that all heads share) or bias (a number for each score, which all batch entries share)."""
+    """A problem: `shape` is batch, heads, length, head dimension; `mask` none, causal, window
+    (causal, of 1024 keys), bytes (bools that all heads share) or bias (a number for each score,
+    which all batch entries share); `sharing` the query heads of each head of keys and values.
+    Sequences that are `packed` lie one after the other in place of batch entries."""
 
     dtype: str
     shape: tuple
     mask: str
+    sharing: int = 1
+    packed: bool = False
+
+    @property
+    def is_causal(self):
+        return self.mask in ("causal", "window")
+
+    @property
+    def label(self):
+        """The mask, and what else is not plain."""
+        words = [self.mask]
+        if self.sharing > 1:
+            words.append(f"{self.sharing} heads share")
+        if self.packed:
+            words.append("packed")
+        return ", ".join(words)
 
     @property
     def operations(self):
-        """As others count them: half under a causal mask."""
+        """As others count them: half under a causal mask, with a window its keys alone."""
         batch, heads, length, head_dim = self.shape
-        full = 4 * batch * heads * length * length * head_dim
+        pairs = length * (min(length, WINDOW) if self.mask == "window" else length)
+        full = 4 * batch * heads * pairs * head_dim
         return full // 2 if self.mask == "causal" else full
 
 
@@ -56,7 +79,9 @@ def cells(options):
         for length in options.lengths:
             shape = (max(1, options.tokens // length), max(1, options.width // head_dim))
             for mask in options.masks:
-                yield Cell(options.dtype, (*shape, length, head_dim), mask)
+                yield Cell(
+                    options.dtype, (*shape, length, head_dim), mask, options.sharing, options.packed
+                )
 
 
 class Problem:
@@ -67,18 +92,36 @@ class Problem:
         self.gpu, self.cell = gpu, cell
         self.dtype = getattr(torch, NAMES[cell.dtype])
         batch, heads, length, head_dim = cell.shape
-        self.stored = (batch, length, heads, head_dim)
+
+        def rows(heads):
+            return gpu.empty((batch, length, heads, head_dim), self.dtype).transpose(1, 2)
+
         self.q, self.k, self.v = (
-            gpu.empty(self.stored, self.dtype).normal_().transpose(1, 2) for _ in range(3)
+            rows(heads // shared).normal_() for shared in (1, cell.sharing, cell.sharing)
         )
-        self.o = gpu.empty(self.stored, self.dtype).transpose(1, 2)
+        self.o = rows(heads)
         self.lse = gpu.empty((batch, heads, length), torch.float32)
+        ends = range(0, (batch + 1) * length, length)
+        self.offsets = torch.tensor(list(ends), dtype=torch.int32, device=self.q.device)
         self.keep = self.bias = self.tile = None
         if cell.mask == "bytes":
             self.keep = gpu.empty((length, length), torch.uint8).random_(0, 5).ne_(0).bool()
         if cell.mask == "bias":
             self.bias = gpu.empty((heads, length, length), self.dtype).normal_()
         self.copied = [gpu.empty((1 << 28,), torch.uint8) for _ in range(2)]
+
+    @property
+    def window(self):
+        """Keys to the left and to the right of the diagonal, for those who take them so."""
+        return {"none": (-1, -1), "causal": (-1, 0), "window": (WINDOW - 1, 0)}[self.cell.mask]
+
+    def packed(self, tensor):
+        """All batch entries' rows one after the other, by heads, by elements."""
+        return tensor.transpose(1, 2).flatten(0, 1)
+
+    def unpacked(self, tensor):
+        batch, _, length, _ = self.cell.shape
+        return tensor.unflatten(0, (batch, length)).transpose(1, 2)
 
     def lead(self):
         """Keeps the GPU busy while launches are queued."""
@@ -93,14 +136,17 @@ class Problem:
         rows = torch.arange(0, length, step, device=o.device)
         worst = 0.0
         for b, head in [(0, 0), (batch - 1, heads - 1), (batch // 2, heads // 2)]:
-            of_head = [tensor[b, head] for tensor in (self.q, self.k, self.v)]
+            kv_head = head // self.cell.sharing
+            of_head = [self.q[b, head], self.k[b, kv_head], self.v[b, kv_head]]
 
             def compute(kind):
                 q, k, v = (tensor.to(kind) for tensor in of_head)
                 scores = q[rows] @ k.T / math.sqrt(head_dim)
-                if self.cell.mask == "causal":
-                    keys = torch.arange(length, device=o.device)
-                    scores = scores.masked_fill(keys[None, :] > rows[:, None], -math.inf)
+                distance = rows[:, None] - torch.arange(length, device=o.device)[None, :]
+                if self.cell.is_causal:
+                    scores = scores.masked_fill(distance < 0, -math.inf)
+                if self.cell.mask == "window":
+                    scores = scores.masked_fill(distance >= WINDOW, -math.inf)
                 if self.keep is not None:
                     scores = scores.masked_fill(~self.keep[rows], -math.inf)
                 if self.bias is not None:
@@ -118,19 +164,41 @@ class Problem:
         return worst
 
 
+def attention_of(cell):
+    window = (WINDOW - 1, 0) if cell.mask == "window" else None
+    return fused_attention.Attention(causal=cell.mask == "causal", window=window)
+
+
 def ours(problem, device):
-    attention = fused_attention.Attention(causal=problem.cell.mask == "causal")
-    call = attention.forward_call(
-        device,
-        problem.q,
-        problem.k,
-        problem.v,
-        problem.o,
-        lse=problem.lse,
-        keep=problem.keep,
-        bias=problem.bias,
-    )
+    tensors = (problem.q, problem.k, problem.v, problem.o)
+    inputs = {"lse": problem.lse, "keep": problem.keep, "bias": problem.bias}
+    if problem.cell.packed:
+        # Heads before rows, without batch entries.
+        tensors = [problem.packed(tensor).transpose(0, 1) for tensor in tensors]
+        inputs["lse"] = problem.lse.flatten().view(problem.cell.shape[1], -1)
+        sequences = (problem.offsets, problem.cell.shape[2])
+        inputs |= {"query_sequences": sequences, "key_sequences": sequences}
+    call = attention_of(problem.cell).forward_call(device, *tensors, **inputs)
     problem.tile = re.search(r"\btile (\S+)", call.plan())[1]
+
+    def run(_=0):
+        call()
+        return problem.o
+
+    return run
+
+
+def dense(problem, device):
+    """Ours, of as many tokens and heads, neither packed nor shared."""
+    cell = problem.cell
+    if not cell.packed and cell.sharing == 1:
+        return None
+    k, v = (
+        tensor.transpose(1, 2).repeat_interleave(cell.sharing, 2).transpose(1, 2)
+        for tensor in (problem.k, problem.v)
+    )
+    inputs = {"lse": problem.lse, "keep": problem.keep, "bias": problem.bias}
+    call = attention_of(cell).forward_call(device, problem.q, k, v, problem.o, **inputs)
 
     def run(_=0):
         call()
@@ -141,7 +209,8 @@ def ours(problem, device):
 
 def torch_attention(problem, backend, masks):
     """PyTorch's, by the backend of this name, if it takes the problem's mask."""
-    if problem.cell.mask not in masks:
+    cell = problem.cell
+    if cell.mask not in masks or cell.packed:
         return None
     attention = importlib.import_module("torch.nn.attention")
     backend = getattr(attention.SDPBackend, backend)
@@ -149,30 +218,69 @@ def torch_attention(problem, backend, masks):
     mask = problem.keep
     if problem.bias is not None:
         mask = problem.bias[None].expand(problem.cell.shape[0], -1, -1, -1)
-    is_causal = problem.cell.mask == "causal"
+    settings = {
+        "attn_mask": mask,
+        "is_causal": cell.mask == "causal",
+        "enable_gqa": cell.sharing > 1,
+    }
 
     def run(_=0):
         with attention.sdpa_kernel(backend), problem.torch.no_grad():
-            return function(problem.q, problem.k, problem.v, attn_mask=mask, is_causal=is_causal)
+            return function(problem.q, problem.k, problem.v, **settings)
+
+    return run
+
+
+def torch_varlen(problem, _):
+    """PyTorch's FlashAttention-2 for packed sequences, which takes windows too."""
+    cell = problem.cell
+    if cell.mask not in BY_POSITION or not (cell.packed or cell.mask == "window"):
+        return None
+    function = importlib.import_module("torch.nn.attention.varlen").varlen_attn
+    q, k, v = (problem.packed(tensor) for tensor in (problem.q, problem.k, problem.v))
+    sequences = (problem.offsets, problem.offsets, cell.shape[2], cell.shape[2])
+    settings = {"window_size": problem.window}
+    if cell.sharing > 1:
+        settings["enable_gqa"] = True
+
+    def run(_=0):
+        with problem.torch.no_grad():
+            return problem.unpacked(function(q, k, v, *sequences, **settings))
 
     return run
 
 
 def fa4(problem, _):
-    if problem.cell.mask not in ("none", "causal"):
+    cell = problem.cell
+    if cell.mask not in BY_POSITION:
         return None
-    function = importlib.import_module("flash_attn.cute").flash_attn_func
-    q, k, v = (tensor.transpose(1, 2) for tensor in (problem.q, problem.k, problem.v))
+    settings = {"causal": cell.mask == "causal"}
+    if cell.mask == "window":
+        settings["window_size"] = problem.window
+    tensors = (problem.q, problem.k, problem.v)
+    module = importlib.import_module("flash_attn.cute")
+    if cell.packed:
+        function, arrange = module.flash_attn_varlen_func, problem.unpacked
+        q, k, v = (problem.packed(tensor) for tensor in tensors)
+        settings |= {name: problem.offsets for name in ("cu_seqlens_q", "cu_seqlens_k")}
+        settings |= {name: cell.shape[2] for name in ("max_seqlen_q", "max_seqlen_k")}
+    else:
+        function = module.flash_attn_func
+        q, k, v = (tensor.transpose(1, 2) for tensor in tensors)
+
+        def arrange(o):
+            return o.transpose(1, 2)
 
     def run(_=0):
-        o = function(q, k, v, causal=problem.cell.mask == "causal")
-        return (o[0] if isinstance(o, tuple) else o).transpose(1, 2)
+        o = function(q, k, v, **settings)
+        return arrange(o[0] if isinstance(o, tuple) else o)
 
     return run
 
 
 IMPLEMENTATIONS = {
     "ours": ours,
+    "dense": dense,
     "torch flash": lambda problem, _: torch_attention(
         problem, "FLASH_ATTENTION", ["none", "causal"]
     ),
@@ -182,6 +290,7 @@ IMPLEMENTATIONS = {
     "torch cudnn": lambda problem, _: torch_attention(
         problem, "CUDNN_ATTENTION", ["none", "causal"]
     ),
+    "torch varlen": torch_varlen,
     "fa4": fa4,
 }
 PEERS = [name for name in IMPLEMENTATIONS if name != "ours"]
@@ -212,9 +321,10 @@ def measure(gpu, cell, options):
         "rows": batch * heads * length,
         "columns": length,
         "shape": list(cell.shape),
-        "mask": cell.mask,
+        "mask": cell.label,
         "tile": problem.tile,
-        "bytes": 4 * math.prod(cell.shape) * problem.q.element_size(),
+        "bytes": sum(t.numel() for t in (problem.q, problem.k, problem.v, problem.o))
+        * problem.q.element_size(),
         "checked_error": errors["ours"],
         "peak_bytes": peaks,
         "microseconds": microseconds,
@@ -255,6 +365,8 @@ def parse(arguments):
     parser.add_argument("--head-dims", type=numbers, default="64,128")
     parser.add_argument("--tokens", type=int, default=16384, help="of all sequences")
     parser.add_argument("--width", type=int, default=2048, help="elements of all heads")
+    parser.add_argument("--sharing", type=int, default=1, help="query heads to a K/V head")
+    parser.add_argument("--packed", action="store_true", help="sequences in one row of tokens")
     parser.add_argument("--dtype", choices=["bf16", "f16"], default="bf16")
     options = parser.parse_args(arguments)
     refuse_unknown(
@@ -262,6 +374,12 @@ def parse(arguments):
     )
     if options.rounds < 1 or min([*options.lengths, *options.head_dims]) < 1:
         parser.error("rounds, lengths and head dimensions are at least 1")
+    if options.sharing < 1 or any(
+        max(1, options.width // head_dim) % options.sharing for head_dim in options.head_dims
+    ):
+        parser.error("as many query heads as share a K/V head have to divide all of them")
+    if options.packed and not set(options.masks) <= set(BY_POSITION):
+        parser.error(f"packed sequences go with the masks {', '.join(BY_POSITION)}")
     return options
 
 
@@ -271,7 +389,7 @@ def main(arguments=None, gpu=None):
     start = time.monotonic()
 
     def name(cell):
-        return f"{cell.dtype} {' x '.join(map(str, cell.shape))} mask {cell.mask}"
+        return f"{cell.dtype} {' x '.join(map(str, cell.shape))} mask {cell.label}"
 
     records, failures = compare(
         "attention peers",

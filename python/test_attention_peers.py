@@ -36,6 +36,25 @@ class Selection(unittest.TestCase):
         cell = Cell("bf16", (2, 3, 10, 16), "none")
         self.assertEqual(cell.operations, 4 * 2 * 3 * 100 * 16)
         self.assertEqual(cell._replace(mask="causal").operations, cell.operations // 2)
+        long = Cell("bf16", (1, 1, 4096, 64), "window")
+        self.assertEqual(long.operations, 4 * 4096 * 1024 * 64)
+
+    def test_heads_that_share_and_packed_sequences(self):
+        words = ["--lengths", "512", "--head-dims", "64", "--masks", "window"]
+        [cell] = selected(*words, "--sharing", "8", "--packed")
+        self.assertEqual(cell, Cell("bf16", (32, 32, 512, 64), "window", 8, True))
+        self.assertEqual(cell.label, "window, 8 heads share, packed")
+        self.assertEqual(cell._replace(sharing=1, packed=False).label, "window")
+
+    def test_what_does_not_go_together(self):
+        for arguments, text in (
+            (["--sharing", "3"], "divide"),
+            (["--packed", "--masks", "bias"], "packed sequences go with"),
+        ):
+            said = io.StringIO()
+            with self.subTest(arguments), redirect_stderr(said), self.assertRaises(SystemExit):
+                peers.parse(arguments)
+            self.assertIn(text, said.getvalue())
 
 
 class Records(unittest.TestCase):
