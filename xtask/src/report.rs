@@ -3,6 +3,7 @@
 //! The same records give the same bytes, so `--check` can tell whether what is committed is of the
 //! records that are committed.
 
+mod attention;
 mod measurements;
 mod page;
 mod plot;

@@ -4,7 +4,10 @@ use bench_record::{Cell, Record};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Implementations that are not another library.
-const OWN: [&str; 4] = ["ours", "copy", "unmasked", "host"];
+const OWN: [&str; 5] = ["ours", "copy", "unmasked", "plain", "host"];
+
+/// What records call attention's forward.
+const ATTENTION: &str = "attention_forward";
 
 /// The latest measurements on a card.
 #[derive(Debug, Default)]
@@ -23,6 +26,8 @@ struct Key {
     total_bytes: Option<u64>,
     /// The heads, in problems of whole attention scores.
     classic: Option<u64>,
+    /// All sizes of attention, and the tile, or beside other libraries the kernel that it belongs to.
+    attention: Option<(Vec<u64>, String)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +36,10 @@ enum Kind {
     Copy,
     /// Beside other libraries.
     Peers,
+    /// Attention, by itself.
+    Attention,
+    /// Attention beside other libraries.
+    AttentionPeers,
     /// Host time.
     Launch,
     /// First uses.
@@ -43,6 +52,11 @@ pub(super) fn classic_heads(cell: &Cell) -> Option<u64> {
         [32, heads @ (12 | 16), queries, columns] if queries == columns => Some(heads),
         _ => None,
     }
+}
+
+/// The kernel that attention's tile belongs to: the first word of its name.
+pub(super) fn kernel_of(cell: &Cell) -> &str {
+    cell.tile.as_deref().and_then(|tile| tile.split('_').next()).unwrap_or_default()
 }
 
 impl Measurements {
@@ -82,6 +96,16 @@ impl Measurements {
         self.of_kind(Kind::Peers).filter(|cell| wanted(cell)).collect()
     }
 
+    /// Attention beside other libraries.
+    pub fn attention_beside_peers(&self) -> Vec<&Cell> {
+        self.of_kind(Kind::AttentionPeers).collect()
+    }
+
+    /// Attention by itself: each problem by each tile.
+    pub fn attention_by_tile(&self) -> Vec<&Cell> {
+        self.of_kind(Kind::Attention).collect()
+    }
+
     /// Host time of calls.
     pub fn launches(&self) -> Vec<&Cell> {
         self.of_kind(Kind::Launch).collect()
@@ -112,7 +136,13 @@ fn key(record: &Record, cell: &Cell) -> Key {
         "launch overhead" => Kind::Launch,
         "first use" => Kind::FirstUse,
         "softmax peers" => Kind::Peers,
+        "attention" => Kind::Attention,
+        "attention peers" => Kind::AttentionPeers,
         _ => Kind::Copy,
+    };
+    let tile = match benchmark {
+        Kind::AttentionPeers => kernel_of(cell),
+        _ => cell.tile.as_deref().unwrap_or_default(),
     };
     Key {
         benchmark,
@@ -122,5 +152,6 @@ fn key(record: &Record, cell: &Cell) -> Key {
         columns: cell.columns,
         total_bytes: cell.total_bytes,
         classic: classic_heads(cell),
+        attention: (cell.direction == ATTENTION).then(|| (cell.shape.clone(), tile.to_owned())),
     }
 }

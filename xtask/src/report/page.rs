@@ -1,7 +1,7 @@
 //! The page that tells what was measured.
 
 use super::{
-    PLOTS,
+    PLOTS, attention,
     measurements::{Measurements, classic_heads, peers},
     plot::{Line, Plot},
     tables::{MEAN_COLUMNS, by_columns, groups, mean_speedup, speed, spread, table},
@@ -48,6 +48,7 @@ pub(super) fn write(
             page.direction(card, measurements, direction, title);
         }
         page.peers(card, measurements);
+        attention::write(&mut page, card, measurements);
         page.host(measurements);
     }
     page.records(records);
@@ -75,7 +76,8 @@ impl Page {
         );
         let lines = lines(&plain, &dtypes, dtype, share);
         let name = format!("{direction}-share-of-copy");
-        self.plot(card, &name, &format!("{title}: share of a copy, without a mask"), SHARE, lines);
+        let plot_title = format!("{title}: share of a copy, without a mask");
+        self.plot(card, &name, &plot_title, [COLUMNS, SHARE], lines);
 
         let text = "The same for lengths that are no power of two.";
         self.section(text, &by_columns(&others, &dtypes, dtype, share));
@@ -93,7 +95,7 @@ impl Page {
             let shares = lines_of(&cells, &masks);
             let name = format!("{direction}-masks-{element}");
             let title = format!("{title}: share of a copy with masks, {element}");
-            self.plot(card, &name, &title, SHARE, shares);
+            self.plot(card, &name, &title, [COLUMNS, SHARE], shares);
             let of_unmasked = |cell: &Cell| Some(1.0 / cell.speedup("ours", "unmasked")?.median);
             let faster: Vec<&Cell> =
                 cells.iter().copied().filter(|cell| of_unmasked(cell).is_some()).collect();
@@ -213,7 +215,7 @@ impl Page {
         let dtype = cells.first().map_or("", |cell| &cell.dtype);
         let mask = cells.first().map_or("", |cell| &cell.mask);
         let name = format!("{direction}-peers-{mask}-{dtype}");
-        self.plot(card, &name, title, "TB/s", lines);
+        self.plot(card, &name, title, [COLUMNS, "TB/s"], lines);
     }
 
     fn host(&mut self, all: &Measurements) {
@@ -282,17 +284,29 @@ impl Page {
     }
 
     /// Text with a table after it; nothing without a table.
-    fn section(&mut self, text: &str, table: &str) {
+    pub fn section(&mut self, text: &str, table: &str) {
         if table.is_empty() {
             return;
         }
         if !text.is_empty() {
-            self.text += &format!("\n{}\n", wrapped(text));
+            self.paragraph(text);
         }
         self.text += &format!("\n{table}");
     }
 
-    fn plot(&mut self, card: &str, name: &str, title: &str, y_label: &str, lines: Vec<Line>) {
+    pub fn paragraph(&mut self, text: &str) {
+        self.text += &format!("\n{}\n", wrapped(text));
+    }
+
+    /// A plot with these labels of its axes, unless no line has two points.
+    pub fn plot(
+        &mut self,
+        card: &str,
+        name: &str,
+        title: &str,
+        [x_label, y_label]: [&'static str; 2],
+        lines: Vec<Line>,
+    ) {
         if lines.iter().all(|line| line.points.len() < 2) {
             return;
         }
@@ -307,10 +321,11 @@ impl Page {
         let largest = lines.iter().flat_map(|line| &line.points).map(|&(_, y)| y);
         let y_most = (largest.fold(1.0, f64::max) * 1.05 * 10.0).ceil() / 10.0;
         let title = format!("{title} ({card})");
-        self.plots.push(Plot { name, title, y_label: y_label.to_owned(), y_most, lines });
+        self.plots.push(Plot { name, title, x_label, y_label, y_most, lines });
     }
 }
 
+const COLUMNS: &str = "columns";
 const SHARE: &str = "share of a copy";
 
 fn share(cell: &Cell) -> Option<f64> {
@@ -348,7 +363,8 @@ fn shape(cell: &Cell) -> String {
     sizes.join(" x ")
 }
 
-fn points(cells: &[&Cell], value: impl Fn(&Cell) -> Option<f64>) -> Vec<(u64, f64)> {
+/// The values of cells by their columns.
+pub(super) fn points(cells: &[&Cell], value: impl Fn(&Cell) -> Option<f64>) -> Vec<(u64, f64)> {
     let points = cells.iter().filter_map(|cell| Some((cell.columns, value(cell)?)));
     // The last of those with as many columns.
     points.collect::<BTreeMap<_, _>>().into_iter().collect::<Vec<(u64, f64)>>()

@@ -1,4 +1,4 @@
-//! Lines over row lengths, as SVG, and that as PNG.
+//! Lines over lengths of rows or sequences, as SVG, and that as PNG.
 
 use anyhow::{Context, Result, anyhow};
 use plotters::{prelude::*, style::register_font};
@@ -8,13 +8,14 @@ use resvg::{
 };
 use std::sync::{Arc, Once};
 
-/// Lines over row lengths.
+/// Lines over lengths.
 #[derive(Debug, Clone)]
 pub(super) struct Plot {
     /// The file's name, without an extension.
     pub name: String,
     pub title: String,
-    pub y_label: String,
+    pub x_label: &'static str,
+    pub y_label: &'static str,
     /// The top of the axis that begins at 0.
     pub y_most: f64,
     pub lines: Vec<Line>,
@@ -79,11 +80,14 @@ impl Plot {
             .build_cartesian_2d((least..most * 1.001).log_scale().base(2.0), 0.0..self.y_most)?;
         chart
             .configure_mesh()
-            .x_desc("columns")
-            .y_desc(&self.y_label)
+            .x_desc(self.x_label)
+            .y_desc(self.y_label)
             .x_labels(16)
             .x_label_formatter(&|columns| format!("{columns:.0}"))
-            .y_label_formatter(&|y| format!("{y:.1}"))
+            .y_label_formatter(&|y| match self.y_most {
+                most if most > 20.0 => format!("{y:.0}"),
+                _ => format!("{y:.1}"),
+            })
             .label_style(("sans-serif", 13))
             .axis_desc_style(("sans-serif", 15))
             .bold_line_style(BLACK.mix(0.15))

@@ -1,6 +1,7 @@
 //! The few numbers that the README shows.
 
 use super::{
+    attention,
     measurements::{Measurements, classic_heads, peers},
     tables::{MEAN_COLUMNS, mean_speedup, table},
 };
@@ -38,7 +39,15 @@ pub(super) fn insert(readme: &str, cards: &BTreeMap<String, Measurements>) -> Re
                 "Times as fast as other libraries, {card}, geometric means over {least} to {most} \
                  columns:"
             );
-            [(shares, summary(measurements)), (peers, over_peers(measurements))]
+            let attention = format!(
+                "Attention's forward, times as fast as other libraries, {card}, bf16, geometric means \
+                 over lengths of sequences:"
+            );
+            [
+                (shares, summary(measurements)),
+                (peers, over_peers(measurements)),
+                (attention, attention::over_peers(measurements)),
+            ]
         })
         .filter(|(_, table)| !table.is_empty())
         .map(|(text, table)| format!("{text}\n\n{table}"))

@@ -180,3 +180,73 @@ fn the_readme_shows_a_summary() {
     assert_eq!(summary::insert(&filled, &cards).unwrap(), filled);
     assert!(summary::insert("nothing", &cards).is_err());
 }
+
+fn attention(mask: &str, length: u64, tile: &str, times: &[(&str, f64)]) -> Cell {
+    Cell {
+        shape: vec![2, 8, length, 64],
+        tile: Some(tile.into()),
+        ..cell("attention_forward", "bf16", mask, length, times)
+    }
+}
+
+#[test]
+fn attention_is_told_by_its_kernels() {
+    let beside = |length, tile, times: [f64; 2]| {
+        attention("causal", length, tile, &[("ours", times[0]), ("torch flash", times[1])])
+    };
+    let peers = vec![
+        beside(16384, "hopper_d64", [4000.0, 8000.0]),
+        beside(1024, "hopper_d64_short", [10.0, 20.0]),
+        beside(1024, "portable_d64", [40.0, 20.0]),
+    ];
+    let alone = vec![
+        attention("none", 16384, "hopper_d64", &[("ours", 5000.0)]),
+        attention("bias", 16384, "portable_d64", &[("ours", 9000.0), ("plain", 4500.0)]),
+        attention("bias", 2048, "portable_d64", &[("ours", 90.0), ("plain", 54.0)]),
+    ];
+    let records = [
+        ("a.json".to_owned(), record("2026-01-01", "attention peers", peers)),
+        ("b.json".to_owned(), record("2026-01-01", "attention", alone)),
+    ]
+    .into();
+    let files = files(&records).unwrap();
+    let text = text(&files);
+    let expected = "\
+| 1024 | hopper_d64_short | 215 | 2.000 (2.000 .. 2.000) |
+| 16384 | hopper_d64 | 137 | 2.000 (2.000 .. 2.000) |
+| geometric mean |  |  | 2.000 |
+";
+    assert!(text.contains(expected), "{text}");
+    assert!(text.contains("| 1024 | portable_d64 | 54 | 0.500 (0.500 .. 0.500) |"), "{text}");
+    assert!(text.contains("| 64 | no mask | hopper_d64 | 220 |"), "{text}");
+    let expected = "| 64 | 2048 | portable_d64 | 0.60 |\n| 64 | 16384 | portable_d64 | 0.50 |\n";
+    assert!(text.contains(expected), "{text}");
+    let plot = "docs/benchmarks/card-x-attention-head-dimension-64-hopper-causal.svg";
+    assert!(files.contains_key(Path::new(plot)));
+
+    let cards = Measurements::by_card(&records);
+    let readme = format!("{}{}", summary::BEGIN, summary::END);
+    let readme = summary::insert(&readme, &cards).unwrap();
+    let expected = "\
+| head dimension 64, hopper, causal | 2.00 |
+| head dimension 64, portable, causal | 0.50 |
+";
+    assert!(readme.contains(expected), "{readme}");
+}
+
+#[test]
+fn first_uses_of_attention_stand_apart_by_head_dimension() {
+    let first = [64, 128].map(|head_dim| Cell {
+        shape: vec![1, 8, 4096, head_dim],
+        ..attention("none", 4096, "hopper", &[("load", 9000.0), ("first call", 80.0)])
+    });
+    let record = record("2026-01-01", "first use", first.to_vec());
+    let text = text(&files(&[("a.json".to_owned(), record)].into()).unwrap());
+    for head_dim in [64, 128] {
+        let row = format!(
+            "| attention forward of 4096 keys, head dimension {head_dim}, bf16, mask: none | hopper | \
+             9.0 | 0.1 |"
+        );
+        assert!(text.contains(&row), "{text}");
+    }
+}
