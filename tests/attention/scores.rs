@@ -3,7 +3,7 @@
 use fused_attention::{Attention, AttentionInputs, Device, Element};
 use half::{bf16, f16};
 use support::{
-    attention_case::AttentionCase,
+    attention_case::{AttentionCase, Edit, Operand},
     on_every_backend,
     softmax_case::{AdditiveMask, Values},
 };
@@ -112,6 +112,52 @@ fn caps() {
             ] {
                 case.assert_right::<f16>(device);
             }
+            case.assert_right::<bf16>(device);
+        }
+    });
+}
+
+/// Scores so large that rounding a product with one moves exponents by any amount: the largest alone
+/// counts, and of several such their mean. Powers of two, so that ties are ties in any order of sums.
+#[test]
+fn scores_near_the_largest_number() {
+    fn check<T: Element>(exponents: &[i32], device: &Device) {
+        for &exponent in exponents {
+            let size = 2f64.powi(exponent);
+            for scale in [None, Some(3.0)] {
+                let case = AttentionCase {
+                    values: Values::Either(-size, size),
+                    scale,
+                    ..AttentionCase::new((1, 2, 70, 150, 64))
+                };
+                case.assert_right::<T>(device);
+                let case = AttentionCase { values: Values::Constant(size), ..case };
+                case.assert_right::<T>(device);
+            }
+        }
+    }
+    on_every_backend(|device| {
+        check::<f16>(&[10, 15], device);
+        check::<bf16>(&[11, 20, 40, 60], device);
+        check::<f32>(&[11, 20, 40, 60], device);
+    });
+}
+
+/// Rows whose scores are of one size in some blocks of keys, and of quite another in others: their
+/// neighbours' too.
+#[test]
+fn scores_that_come_near_and_go_far() {
+    let case = AttentionCase::new((1, 1, 40, 300, 64));
+    let element = |operand, row: usize, value| Edit { operand, element: 64 * row, value };
+    let far = |key| element(Operand::K, key, 2f64.powi(24));
+    // Far above or below the other scores of a row, by the sign of its query.
+    let late = AttentionCase { edits: vec![far(5)], ..case.clone() };
+    // Far below in blocks that come first.
+    let low = (0..40).map(|query| element(Operand::Q, query, -1.0));
+    let early = AttentionCase { edits: low.chain((150..300).map(far)).collect(), ..case.clone() };
+    on_every_backend(|device| {
+        for case in [&late, &early] {
+            case.assert_right::<f32>(device);
             case.assert_right::<bf16>(device);
         }
     });

@@ -42,7 +42,7 @@ impl Features for Full {
 
 /// What products of q and k are multiplied by, and how what comes of it becomes exponents.
 ///
-/// Without softcap and bias the scale's magnitude waits until the maximum has been subtracted.
+/// Without softcap and bias the scale's magnitude waits for the maximum's subtraction.
 ///
 /// # Safety
 /// The problem's scale must be valid.
@@ -58,11 +58,9 @@ pub unsafe fn scaling<F: Features>(problem: &AttentionForward) -> (f32, Exponent
     let adds = F::MASKS
         && (problem.softcap != 0.0 || !problem.bias.is_null() || !problem.slopes.is_null());
     if is_special || adds {
-        return (scale, Exponents { unit: 1.0, coefficient: LOG2_E, difference_first: true });
+        return (scale, Exponents { unit: 1.0, coefficient: LOG2_E });
     }
     let sign = if scale < 0.0 { -1.0 } else { 1.0 };
     let coefficient = if magnitude > f32::MAX / LOG2_E { f32::MAX } else { magnitude * LOG2_E };
-    // Up to 1, no product with a score overflows.
-    let difference_first = coefficient > 1.0;
-    (sign, Exponents { unit: magnitude, coefficient, difference_first })
+    (sign, Exponents { unit: magnitude, coefficient })
 }

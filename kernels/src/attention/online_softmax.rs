@@ -17,6 +17,11 @@ pub type Fragment = [f32; 4];
 /// relative to the old one are then at most 2^8, which is far from the limits of f16, and as exact.
 const LAG: f32 = 8.0;
 
+/// References whose exponents are at most this large are subtracted in the same multiply-add that scales
+/// a score: the rounding of their product moves exponents by less than 2^-3, those of all blocks alike.
+/// Beyond, where products may overflow, differences come first.
+const NEAR: f32 = (1 << 20) as f32;
+
 /// How scores become exponents of 2: `(score - maximum) * coefficient`.
 #[derive(Clone, Copy)]
 pub struct Exponents {
@@ -24,9 +29,25 @@ pub struct Exponents {
     pub unit: f32,
     /// The same in the exponents of 2. Positive.
     pub coefficient: f32,
-    /// Differences come before products: scores may be so large that times the coefficient they
-    /// overflow.
-    pub difference_first: bool,
+}
+
+/// What exponents of 2 are relative to: `score * coefficient - offset`, after the difference is taken.
+#[derive(Clone, Copy)]
+struct Reference {
+    /// Subtracted from scores before they are scaled.
+    difference: f32,
+    /// Subtracted after that.
+    offset: f32,
+}
+
+impl Reference {
+    #[inline(always)]
+    fn of(max: f32, coefficient: f32, is_far: bool) -> Self {
+        match is_far {
+            true => Reference { difference: max, offset: 0.0 },
+            false => Reference { difference: 0.0, offset: max * coefficient },
+        }
+    }
 }
 
 /// What the output of rows whose reference has been raised is to be multiplied by.
@@ -60,11 +81,14 @@ pub struct OnlineSoftmax<const M: usize> {
     max: [[f32; 2]; M],
     /// The lane's part of the sum of exponentials.
     sum: [[f32; 2]; M],
+    /// Some reference of the warp's rows is beyond [`NEAR`].
+    is_far: bool,
 }
 
 impl<const M: usize> OnlineSoftmax<M> {
     /// Of rows that have seen nothing.
-    pub const EMPTY: Self = OnlineSoftmax { max: [[f32::NEG_INFINITY; 2]; M], sum: [[0.0; 2]; M] };
+    pub const EMPTY: Self =
+        OnlineSoftmax { max: [[f32::NEG_INFINITY; 2]; M], sum: [[0.0; 2]; M], is_far: false };
 
     /// Takes in a block of scores, -inf where hidden, and leaves their exponentials in their place.
     /// The output, which has the exponentials of earlier blocks in it, is rescaled if need be.
@@ -105,16 +129,34 @@ impl<const M: usize> OnlineSoftmax<M> {
         let is_needed = warp::vote_any(FULL_MASK, grows);
         let mut rescaling = Rescaling { is_needed, factors: [[1.0; 2]; M] };
         if is_needed {
+            let mut is_far = false;
             unroll!(m in M, up to 2 => {
                 unroll!(h in 2 => {
-                    let factor = math::exp2((self.max[m][h] - finite(max[m][h])) * coefficient);
+                    is_far |= (finite(max[m][h]) * coefficient).abs() > NEAR;
+                });
+            });
+            let is_far = warp::vote_any(FULL_MASK, is_far);
+            unroll!(m in M, up to 2 => {
+                unroll!(h in 2 => {
+                    let to = Reference::of(finite(max[m][h]), coefficient, is_far);
+                    let factor = self.factor(m, h, to, coefficient);
                     self.sum[m][h] *= factor;
                     rescaling.factors[m][h] = factor;
                 });
             });
             self.max = max;
+            self.is_far = is_far;
         }
         rescaling
+    }
+
+    /// What exponentials relative to a row's reference are multiplied by to be relative to another: by 0,
+    /// if the row has seen nothing.
+    #[inline(always)]
+    fn factor(&self, m: usize, h: usize, to: Reference, coefficient: f32) -> f32 {
+        let from = Reference::of(self.max[m][h], coefficient, self.is_far);
+        let difference = from.difference - to.difference;
+        math::exp2(math::fma(difference, coefficient, from.offset - to.offset))
     }
 
     /// Takes in the sums of a block of scores whose maxima have been taken in, and leaves their
@@ -122,22 +164,25 @@ impl<const M: usize> OnlineSoftmax<M> {
     #[inline(always)]
     pub fn exponentiate(&mut self, scores: &mut [impl RowElements; M], exponents: Exponents) {
         let coefficient = exponents.coefficient;
-        let mut references = [[0.0; 2]; M];
+        let mut offsets = [[0.0; 2]; M];
         unroll!(m in M, up to 2 => {
-            references[m] = [finite(self.max[m][0]), finite(self.max[m][1])];
+            unroll!(h in 2 => {
+                offsets[m][h] = finite(self.max[m][h]) * coefficient;
+            });
         });
-        if exponents.difference_first {
+        if self.is_far {
             unroll!(m in M, up to 2 => {
                 unroll!(h in 2 => {
-                    scores[m].map_row(h, |_, score| score - references[m][h]);
+                    let difference = finite(self.max[m][h]);
+                    scores[m].map_row(h, |_, score| score - difference);
                 });
-                references[m] = [0.0; 2];
+                offsets[m] = [0.0; 2];
             });
         }
         unroll!(m in M, up to 2 => {
             unroll!(h in 2 => {
-                let reference = references[m][h] * coefficient;
-                self.sum[m][h] += exponentiate_row(&mut scores[m], h, coefficient, reference);
+                let offset = offsets[m][h];
+                self.sum[m][h] += exponentiate_row(&mut scores[m], h, coefficient, offset);
             });
         });
     }
@@ -207,15 +252,10 @@ unsafe fn row_max(scores: &impl RowElements, h: usize, max: f32) -> f32 {
 
 /// Turns a row's scores into exponentials, and sums them up.
 #[inline(always)]
-fn exponentiate_row(
-    scores: &mut impl RowElements,
-    h: usize,
-    coefficient: f32,
-    reference: f32,
-) -> f32 {
+fn exponentiate_row(scores: &mut impl RowElements, h: usize, coefficient: f32, offset: f32) -> f32 {
     let mut sum = [0.0; 2];
     scores.map_row(h, |i, score| {
-        let exponential = math::exp2(math::fma(score, coefficient, -reference));
+        let exponential = math::exp2(math::fma(score, coefficient, -offset));
         sum[i % 2] += exponential;
         exponential
     });

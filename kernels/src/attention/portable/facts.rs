@@ -54,12 +54,11 @@ impl Facts {
         (prescale, exponents): (f32, Exponents),
         index: BankIndex,
     ) {
-        let Exponents { unit, coefficient, difference_first } = exponents;
+        let Exponents { unit, coefficient } = exponents;
         shared::store(self.at, sources);
         let Span { keys, queries, first_row, first_block } = span;
         shared::store(self.at + 16, [keys, queries, first_row, first_block].map(|x| x as u32));
-        let first = difference_first as u32 as f32;
-        shared::store(self.at + 32, [prescale, unit, coefficient, first]);
+        shared::store(self.at + 32, [prescale, unit, coefficient, 0.0]);
         let in_bank = index.is_some() as u32;
         shared::store(self.at + 48, [rows.batch, rows.group, index.unwrap_or(0) as u32, in_bank]);
         let Sequence { first_query, first_key, slot_queries, .. } = rows.sequence;
@@ -92,8 +91,8 @@ impl Facts {
     /// The facts must be there.
     #[inline(always)]
     pub unsafe fn scaling(self) -> (f32, Exponents) {
-        let [prescale, unit, coefficient, first] = shared::load::<[f32; 4]>(self.at + 32);
-        (prescale, Exponents { unit, coefficient, difference_first: first != 0.0 })
+        let [prescale, unit, coefficient, _] = shared::load::<[f32; 4]>(self.at + 32);
+        (prescale, Exponents { unit, coefficient })
     }
 
     /// Batch entry, row group and bank index.
