@@ -5,6 +5,7 @@ mod dropout;
 mod errors;
 mod graphs;
 mod hopper;
+mod hopper_sequences;
 mod large;
 mod layouts;
 mod masked_rows;

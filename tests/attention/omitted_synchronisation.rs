@@ -43,7 +43,13 @@ fn hopper_problems<T: Element>(tile: &'static str) -> Vec<SolvedAttention<T>> {
         tile: Some(tile),
         ..AttentionCase::new((1, heads, queries, keys, 64))
     };
-    let cases = [case(5, 200, 390).causal(), case(1, 200, 60).causal(), case(1, 60, 500)];
+    // Sequences whose last rows and values others follow, and of which some are short.
+    let packed = AttentionCase {
+        query_offsets: Some(vec![0, 150, 159, 330]),
+        key_offsets: Some(vec![0, 70, 80, 400]),
+        ..case(7, 0, 0)
+    };
+    let cases = [case(5, 200, 390).causal(), case(1, 200, 60).causal(), case(1, 60, 500), packed];
     let solved = cases.iter().map(AttentionCase::solve::<T>);
     solved.filter(|problem| problem.explain(&Device::emulator()).is_ok()).collect()
 }

@@ -20,6 +20,12 @@ fn each_tile_is_taken_once() {
                     numbers.sort_unstable();
                     assert!(numbers.into_iter().eq(0..batch * groups * tiles), "{schedule:?}");
                 }
+                let schedule =
+                    Schedule::new(batch, groups, tiles, set, last_first).staying(staying);
+                let mut numbers = taken(&schedule).concat();
+                numbers.sort_unstable();
+                assert!(numbers.into_iter().eq(0..batch * groups * tiles), "{schedule:?}");
+                assert_eq!(schedule.blocks(), staying);
             }
         }
     }

@@ -17,6 +17,7 @@ use kernels::{
         schedule::Schedule,
     },
     softmax::problem::Divisor,
+    tiles::AttentionTile,
 };
 use std::ptr::{null, null_mut};
 
@@ -48,6 +49,11 @@ const PLAIN: &str = "its plain entry";
 /// Blocks of one launch, at most.
 const MAX_BLOCKS: u64 = (1 << 31) - 1;
 
+/// Blocks for each multiprocessor that take tiles in turn, where those of one batch entry take longer
+/// than those of another: a multiprocessor takes the next block when it has ended one. Of tiles
+/// beyond the rows that there are a block takes many at little cost, a launch none.
+const UNEVEN_BLOCKS: u32 = 4;
+
 /// K and V of the heads that are worked on at the same time should stay in the L2 cache, which has
 /// this many bytes at least where it matters.
 const CACHED_BYTES: usize = 16 << 20;
@@ -65,7 +71,6 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
         sizes,
         drops,
         tensors: [call.q, call.k, call.v, call.o],
-        counts: counts(call),
         capability,
         shared_bytes,
     };
@@ -76,9 +81,8 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
             .map_err(|tried| tried.into_error(OPERATION))?;
     let (tile, (entry, cut)) = (candidate.tile, cut);
     let (mut problem, mut blocks) = with_cut(template, &forms, cut)?;
-    if entry.takes_turns() && blocks > u64::from(*multiprocessors) {
-        let pair_blocks = problem.keys.div_ceil(tile.keys) + 1;
-        problem.schedule = problem.schedule.in_turns(*multiprocessors, pair_blocks);
+    if entry.takes_turns() && blocks > 0 {
+        problem.schedule = in_turns(&problem, tile, is_uneven(call), *multiprocessors);
         blocks = problem.schedule.blocks().into();
     }
     let config = Cut::config(blocks, &candidate);
@@ -95,13 +99,27 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
     Ok(Plan { launch, workspace_bytes: 0, explanation })
 }
 
-/// What tells how many rows of batch entries there are, or count, if not the shapes alone.
-fn counts(call: &RawAttention) -> Option<&'static str> {
-    let counts = [
-        (call.query_sequences.is_some() || call.key_sequences.is_some(), "packed sequences"),
-        (call.query_lengths.is_some() || call.mask.lengths.is_some(), "lengths"),
-    ];
-    counts.into_iter().find_map(|(given, what)| given.then_some(what))
+/// The schedule for blocks that take several tiles each, if there are more than multiprocessors.
+fn in_turns(
+    problem: &AttentionForward,
+    tile: &AttentionTile,
+    is_uneven: bool,
+    multiprocessors: u32,
+) -> Schedule {
+    let (schedule, tiles) = (problem.schedule, problem.schedule.blocks());
+    if is_uneven {
+        return schedule.staying(UNEVEN_BLOCKS.saturating_mul(multiprocessors).min(tiles));
+    }
+    if tiles <= multiprocessors {
+        return schedule;
+    }
+    schedule.in_turns(multiprocessors, problem.keys.div_ceil(tile.keys) + 1)
+}
+
+/// May batch entries have other numbers of rows than one another?
+fn is_uneven(call: &RawAttention) -> bool {
+    let packed = call.query_sequences.is_some() || call.key_sequences.is_some();
+    packed || call.query_lengths.is_some() || call.mask.lengths.is_some()
 }
 
 /// What a kernel must be able to do; and if that is not as little as possible, why.

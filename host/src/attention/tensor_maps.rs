@@ -61,11 +61,13 @@ fn dimensions_of(
     element: TensorElement,
     rows: u32,
 ) -> Result<Dimensions, String> {
-    let (&[batch, heads, count, elements], &[by_batch, by_head, by_row, _]) =
-        (&*tensor.shape, &*tensor.strides)
-    else {
-        return Err(format!("it has {} dimensions", tensor.rank()));
-    };
+    let ([batch, heads, count, elements], [by_batch, by_head, by_row]) =
+        match (&*tensor.shape, &*tensor.strides) {
+            (&[b, h, n, d], &[by_b, by_h, by_n, _]) => ([b, h, n, d], [by_b, by_h, by_n]),
+            // Packed sequences are one batch entry.
+            (&[h, n, d], &[by_h, by_n, _]) => ([1, h, n, d], [0, by_h, by_n]),
+            _ => return Err(format!("it has {} dimensions", tensor.rank())),
+        };
     let bytes = u64::from(element.bytes());
     let dimension = |size: usize, stride: i64, tile: u32| {
         let size = size as u64;

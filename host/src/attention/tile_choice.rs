@@ -49,8 +49,6 @@ pub(super) struct Demand {
     pub drops: bool,
     /// q, k, v and o.
     pub tensors: [RawTensor; 4],
-    /// What tells how many rows there are, if not the shapes alone.
-    pub counts: Option<&'static str>,
     /// Compute capability, major and minor.
     pub capability: (u32, u32),
     /// Shared memory that a block can have.
@@ -120,9 +118,6 @@ impl choice::Candidate for Candidate {
         match kernel {
             Family::Portable(kernel) => Ok((Entry::Portable(kernel), cut(demand, rows))),
             Family::Hopper(kernel) => {
-                if let Some(counts) = demand.counts {
-                    return Err(format!("takes no {counts}"));
-                }
                 let tilings = Tilings::of(&demand.tensors, demand.dtype, self.tile)?;
                 Ok((Entry::Hopper(kernel, tilings), cut_apart(&demand.sizes, rows)))
             }

@@ -35,7 +35,7 @@ impl Strides {
 ///
 /// A *slot* is a batch entry's rows in a tensor: all of them, or with packed sequences those from
 /// its offset to the next. A *length* is the number of the slot's rows that count: rows of K and V
-/// beyond are not read; rows of the output beyond become 0, with a log-sum-exp of -inf.
+/// beyond do not count, whatever they hold; rows of the output beyond become 0, with a log-sum-exp of -inf.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct AttentionForward {

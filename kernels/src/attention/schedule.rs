@@ -65,6 +65,11 @@ impl Schedule {
         }
     }
 
+    /// The same for `staying` blocks that take several tiles each.
+    pub const fn staying(self, staying: u32) -> Self {
+        Schedule { staying, ..self }
+    }
+
     /// The same for `staying` blocks, as many as run at once, that take several tiles each: where
     /// tiles see ever more keys, in pairs of a set that see as many together, `pair_blocks` blocks of
     /// keys. If they could not all take as many pairs by far, blocks that follow take the last ones,
@@ -72,7 +77,7 @@ impl Schedule {
     pub const fn in_turns(self, staying: u32, pair_blocks: u32) -> Self {
         let of_set = self.set.value() as u64 * self.tiles.value() as u64;
         if self.last_first == 0 || !of_set.is_multiple_of(2) {
-            return Schedule { staying, ..self };
+            return self.staying(staying);
         }
         let (rounds, left) = (self.count / 2 / staying, self.count / 2 % staying);
         // To begin a block costs about as much as a block of keys, and three or so are begun.

@@ -50,7 +50,7 @@ where
     ) {
         let scaling = scaling::<Plain>(problem);
         let (block, mut turn) = (thread::block_idx_x(), 0);
-        while let Some(number) = problem.schedule.number(block, turn) {
+        while let Some(number) = Self::next(problem, block, &mut turn) {
             // What depends on the lane is found anew for each tile: that is cheaper than to keep it in
             // registers.
             let lane = hint::opaque(warp::lane_id());
@@ -68,7 +68,6 @@ where
             if !KEEPS_Q {
                 rings.q.release(lane == 0);
             }
-            turn += 1;
         }
         tma::wait::<0>();
     }

@@ -1,6 +1,6 @@
 //! What a block and a warpgroup have of the problem; the layout of shared memory.
 
-use super::ring::Ring;
+use super::ring::{Detour, Ring};
 use cuda_std::shared;
 
 /// How the kernel is cut: `WARPGROUPS` consumers of 64 rows, rows of q and k of `PANELS` panels,
@@ -44,6 +44,8 @@ pub struct Rings {
     pub k: Ring,
     /// Of blocks of values.
     pub v: Ring,
+    /// Of values that are not all to be multiplied.
+    pub detour: Detour,
 }
 
 impl<
@@ -88,7 +90,8 @@ impl<
     const BARRIERS: u32 =
         Self::O + if Self::REPLACES_Q { 0 } else { Self::CONSUMER_WARPS * Self::WARP_O_BYTES };
     /// Bytes of shared memory.
-    pub const SHARED_BYTES: u32 = Self::BARRIERS + (Self::Q_STAGES + 2 * STAGES) * Ring::BARRIERS;
+    pub const SHARED_BYTES: u32 =
+        Self::BARRIERS + (Self::Q_STAGES + 2 * STAGES) * Ring::BARRIERS + Detour::BARRIERS;
 
     /// The rings before anything is in them.
     #[inline(always)]
@@ -101,6 +104,7 @@ impl<
             q: Ring::new((base, Self::Q_STAGES), Self::Q_BYTES, q),
             k: Ring::new((base + Self::K, STAGES), Self::K_BYTES, k),
             v: Ring::new((base + Self::V, STAGES), Self::V_BYTES, v),
+            detour: Detour::new(v + STAGES * Ring::BARRIERS),
         }
     }
 

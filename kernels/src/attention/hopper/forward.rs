@@ -9,8 +9,12 @@
 //! - Tiling: a block takes tiles of rows of one head, one after the other. A consumer has 64 rows of
 //!   it, and walks over the blocks of keys that these see, from the last to the first. Whatever hides
 //!   keys is looked at only in blocks where it does.
-//! - Roles: one thread of the first warpgroup, the producer, copies by TMA; the others, the consumers,
-//!   multiply and take exponentials. They meet at mbarriers, by which tiles pass through shared memory.
+//! - Roles: one warp of the first warpgroup, the producer, copies by TMA; the other warpgroups, the
+//!   consumers, multiply and take exponentials. They meet at mbarriers, by which tiles pass through
+//!   shared memory.
+//! - Sequences: a batch entry's rows begin anywhere in the tensors, and end before others do. Keys
+//!   beyond its end are hidden; values there become zeros, before anything is multiplied by them; and
+//!   rows that others follow are stored one by one.
 //! - Overlap: a consumer's tensor cores multiply a block's scores and the output of the block before,
 //!   while it takes exponentials; and consumers drift apart, so that some multiply while others do not.
 //! - Registers: those that the producer gives back let a consumer hold 64 rows of output, scores,
@@ -68,6 +72,7 @@ where
             rings.q.init(Self::CONSUMER_WARPS);
             rings.k.init(Self::CONSUMER_WARPS);
             rings.v.init(Self::CONSUMER_WARPS);
+            rings.detour.init();
             fence::proxy_async();
         }
         // The barriers exist for all from here on.
@@ -80,7 +85,7 @@ where
                 2 => warpgroup::decrease_registers::<40>(),
                 _ => warpgroup::decrease_registers::<32>(),
             }
-            if thread == 0 {
+            if warp == 0 {
                 Self::produce(problem, maps, rings);
             }
         } else {

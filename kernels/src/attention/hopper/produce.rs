@@ -5,10 +5,11 @@ use super::{
     forward::Maps,
     ring::Ring,
 };
-use crate::attention::problem::AttentionForward;
+use crate::attention::{portable::swizzle::CHUNK, problem::AttentionForward};
 use cuda_std::{
-    thread,
+    fence, shared, thread,
     tma::{self, TensorMap},
+    warp::{self, FULL_MASK},
 };
 
 impl<
@@ -22,53 +23,98 @@ impl<
     /// Copies what the block's tiles need, in the order in which consumers read it.
     ///
     /// # Safety
-    /// One thread of the block, once the rings' barriers are there. `problem` and `maps` as for the
-    /// kernel's body.
+    /// Convergent: one warp of the block, once the rings' barriers are there. `problem` and `maps` as for
+    /// the kernel's body.
     #[inline(always)]
     pub unsafe fn produce(problem: &AttentionForward, maps: Maps, mut rings: Rings) {
-        tma::prefetch(maps.q);
-        tma::prefetch(maps.k);
-        tma::prefetch(maps.v);
+        let lane = warp::lane_id();
+        let speaks = lane == 0;
+        if speaks {
+            tma::prefetch(maps.q);
+            tma::prefetch(maps.k);
+            tma::prefetch(maps.v);
+        }
         let (block, mut turn) = (thread::block_idx_x(), 0);
-        while let Some(number) = problem.schedule.number(block, turn) {
+        while let Some(number) = Self::next(problem, block, &mut turn) {
             let tile = Self::tile(problem, number);
-            let (batch, blocks) = (tile.rows.batch as i32, tile.blocks);
-            let head = tile.rows.query_and_head(tile.first_row).1 as i32;
-            let kv_head = tile.rows.kv_head() as i32;
-            let keys = |block: i32| [block * Self::KEYS as i32, kv_head, batch];
-            copy(&mut rings.q, maps.q, PANELS as u32, Self::ROWS, [tile.first_row, head, batch]);
+            let (blocks, last_values) = (tile.blocks, Self::values_of_last_block(&tile));
+            let keys = |block: i32| tile.at_key(block * Self::KEYS as i32);
+            if speaks {
+                let at = tile.at_row(tile.first_row);
+                copy(rings.q, maps.q, PANELS as u32, Self::ROWS, at, rings.q.begin());
+            }
+            rings.q.advance();
             // Values are read one block later than keys.
             let mut block = blocks.end;
             while block >= blocks.first {
                 if block > blocks.first {
-                    copy(&mut rings.k, maps.k, PANELS as u32, Self::KEYS, keys(block - 1));
+                    if speaks {
+                        let at = keys(block - 1);
+                        copy(rings.k, maps.k, PANELS as u32, Self::KEYS, at, rings.k.begin());
+                    }
+                    rings.k.advance();
                 }
                 if block < blocks.end {
-                    copy(&mut rings.v, maps.v, Self::VALUE_PANELS, Self::KEYS, keys(block));
+                    let detours = block == blocks.end - 1 && last_values < Self::KEYS;
+                    if speaks {
+                        let told = rings.v.begin_by(detours, rings.detour);
+                        copy(rings.v, maps.v, Self::VALUE_PANELS, Self::KEYS, keys(block), told);
+                    }
+                    if detours {
+                        Self::clear_values(&mut rings, last_values, lane);
+                    }
+                    rings.v.advance();
                 }
                 block -= 1;
             }
-            turn += 1;
+        }
+    }
+
+    /// Puts zeros in place of all but the first `count` values of those that come by a detour.
+    ///
+    /// # Safety
+    /// Convergent: the producer's warp, whose lane `lane` 0 has begun them.
+    #[inline(always)]
+    unsafe fn clear_values(rings: &mut Rings, count: u32, lane: u32) {
+        if lane == 0 {
+            rings.detour.wait();
+        }
+        // They are there for all lanes.
+        warp::sync_warp(FULL_MASK);
+        let (values, bytes) = (rings.v.tile(), Self::KEYS * PANEL_ROW);
+        let mut byte = count * PANEL_ROW + lane * CHUNK;
+        while byte < bytes {
+            let mut panel = 0;
+            while panel < Self::VALUE_PANELS {
+                shared::store(values + panel * bytes + byte, [0u32; 4]);
+                panel += 1;
+            }
+            byte += 32 * CHUNK;
+        }
+        // Products see the zeros.
+        fence::proxy_async();
+        warp::sync_warp(FULL_MASK);
+        if lane == 0 {
+            rings.v.finish();
         }
     }
 }
 
 /// Copies a tile of so many panels of `rows` rows, from row, head and batch entry `at` on, to the
-/// ring's next stage.
+/// ring's stage. The barrier `told` is told of it.
 #[inline(always)]
 unsafe fn copy(
-    ring: &mut Ring,
+    ring: Ring,
     map: *const TensorMap,
     panels: u32,
     rows: u32,
     [row, head, batch]: [i32; 3],
+    told: u32,
 ) {
-    let full = ring.begin();
     let mut panel = 0;
     while panel < panels {
         let to = ring.tile() + panel * rows * PANEL_ROW;
-        tma::load(to, map, [(panel * PANEL) as i32, row, head, batch], full);
+        tma::load(to, map, [(panel * PANEL) as i32, row, head, batch], told);
         panel += 1;
     }
-    ring.advance();
 }

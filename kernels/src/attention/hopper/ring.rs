@@ -5,6 +5,45 @@ use cuda_std::{
     warp::{self, FULL_MASK},
 };
 
+/// The barrier of tiles that the producer has something to do to: their copies report to it, and not to
+/// that of their stage.
+#[derive(Clone, Copy)]
+pub struct Detour {
+    barrier: u32,
+    /// The parity of the phase in which the next one is there.
+    parity: u32,
+}
+
+impl Detour {
+    /// Bytes of the barrier, and of what keeps others aligned.
+    pub const BARRIERS: u32 = 16;
+
+    /// With its barrier there.
+    #[inline(always)]
+    pub fn new(barrier: u32) -> Self {
+        Detour { barrier, parity: 0 }
+    }
+
+    /// Makes the barrier.
+    ///
+    /// # Safety
+    /// As for [`Ring::init`].
+    #[inline(always)]
+    pub unsafe fn init(self) {
+        mbarrier::init(self.barrier, 1);
+    }
+
+    /// Waits for the tile that has been begun.
+    ///
+    /// # Safety
+    /// The producer, once for each tile.
+    #[inline(always)]
+    pub unsafe fn wait(&mut self) {
+        mbarrier::wait(self.barrier, self.parity);
+        self.parity ^= 1;
+    }
+}
+
 /// A ring of stages for one tile each, as one of the parties sees it: it stands at the stage that the
 /// party fills, or reads, next.
 ///
@@ -74,9 +113,33 @@ impl Ring {
     /// The producer, which copies a whole tile then.
     #[inline(always)]
     pub unsafe fn begin(&self) -> u32 {
+        self.announce(self.full())
+    }
+
+    /// The same; by a detour, if the tile `detours`: the producer [waits](Detour::wait) for it and
+    /// [finishes](Ring::finish) it.
+    ///
+    /// # Safety
+    /// As for [`Ring::begin`].
+    #[inline(always)]
+    pub unsafe fn begin_by(&self, detours: bool, detour: Detour) -> u32 {
+        self.announce(if detours { detour.barrier } else { self.full() })
+    }
+
+    #[inline(always)]
+    unsafe fn announce(&self, told: u32) -> u32 {
         mbarrier::wait(self.empty(), self.parity ^ 1);
-        mbarrier::arrive_expect_tx(self.full(), self.bytes);
-        self.full()
+        mbarrier::arrive_expect_tx(told, self.bytes);
+        told
+    }
+
+    /// The stage is full, of a tile that came by a detour.
+    ///
+    /// # Safety
+    /// The producer, which has begun the tile so, and done what it had to do.
+    #[inline(always)]
+    pub unsafe fn finish(&self) {
+        mbarrier::arrive(self.full());
     }
 
     /// Waits until the stage's tile is there.

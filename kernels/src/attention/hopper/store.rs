@@ -1,12 +1,13 @@
 //! The output on its way to global memory: each warp stores its own 16 rows.
 
 use super::{
-    cut::{Cut, PANEL},
+    cut::{Cut, PANEL, WARP_ROWS},
     products::{CHUNKS, Factor, left},
     tile::ThreadRows,
 };
+use crate::attention::portable::swizzle::CHUNK;
 use cuda_std::{
-    fence, global, matrix,
+    fence, global, matrix, shared,
     tma::{self, TensorMap},
     warp::{self, FULL_MASK},
     wgmma::{Accumulator, Shape},
@@ -55,13 +56,18 @@ where
         });
         fence::proxy_async();
         warp::sync_warp(FULL_MASK);
-        let (head, batch) = (rows.query_and_head(at.first).1 as i32, rows.batch as i32);
-        let mut panel = 0;
-        while panel < Self::VALUE_PANELS {
-            let exists = at.first < rows.slots() && panel * PANEL < problem.value_dim;
-            let to = [(panel * PANEL) as i32, at.first, head, batch];
-            tma::store_if(lane == 0 && exists, map, to, staging + panel * pitch);
-            panel += 1;
+        let exist = rows.slots() - at.first;
+        if exist < WARP_ROWS as i32 {
+            Self::store_rows::<E>(at, exist, (staging, pitch));
+        } else {
+            let [row, head, batch] = at.tile.at_row(at.first);
+            let mut panel = 0;
+            while panel < Self::VALUE_PANELS {
+                let exists = panel * PANEL < problem.value_dim;
+                let to = [(panel * PANEL) as i32, row, head, batch];
+                tma::store_if(lane == 0 && exists, map, to, staging + panel * pitch);
+                panel += 1;
+            }
         }
         tma::commit();
 
@@ -73,5 +79,33 @@ where
                 }
             });
         }
+    }
+
+    /// Stores the first `exist` rows of the warp, of what is in its place in shared memory: behind them
+    /// another sequence may begin, which whole tiles would overwrite.
+    ///
+    /// # Safety
+    /// As for [`Cut::store`]; what is to be stored is there for all lanes.
+    #[inline(always)]
+    unsafe fn store_rows<E: Factor>(at: &ThreadRows, exist: i32, (staging, pitch): (u32, u32)) {
+        let (rows, problem) = (&at.tile.rows, at.tile.rows.problem);
+        let (mut row, chunk) = (at.lane / 8, at.lane % 8);
+        while (row as i32) < exist {
+            let to = rows.offset(&problem.o_strides, at.first + row as i32);
+            let to = problem.o.cast::<E>().offset(to);
+            let from = CHUNKS.address(staging, row, chunk);
+            let mut panel = 0;
+            while panel < Self::VALUE_PANELS {
+                let column = panel * PANEL + chunk * CHUNK / size_of::<E>() as u32;
+                if column < problem.value_dim {
+                    let words: [u32; 4] = shared::load(from + panel * pitch);
+                    global::store(to.add(column as usize).cast(), words);
+                }
+                panel += 1;
+            }
+            row += 4;
+        }
+        // All have loaded before the place is left to others.
+        warp::sync_warp(FULL_MASK);
     }
 }

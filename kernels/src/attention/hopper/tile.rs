@@ -8,6 +8,7 @@ use crate::attention::{
     rows::Rows,
     seen::{Seen, hide_row},
 };
+use cuda_std::warp::{self, FULL_MASK};
 
 /// Blocks of keys, from one on up to another.
 #[derive(Clone, Copy)]
@@ -47,6 +48,30 @@ pub struct Tile<'a> {
     pub blocks: Blocks,
 }
 
+impl Tile<'_> {
+    /// Where a row is in the tensors of queries: the coordinates behind that of the element.
+    #[inline(always)]
+    pub fn at_row(&self, row: i32) -> [i32; 3] {
+        let (query, head) = self.rows.query_and_head(row);
+        let first = self.rows.sequence.first_query as i32;
+        [first + query, head as i32, self.entry(self.rows.problem.q_offsets)]
+    }
+
+    /// The same of a key.
+    #[inline(always)]
+    pub fn at_key(&self, key: i32) -> [i32; 3] {
+        let first = self.rows.sequence.first_key as i32;
+        let head = self.rows.kv_head() as i32;
+        [first + key, head, self.entry(self.rows.problem.k_offsets)]
+    }
+
+    /// The batch entry of a tensor: packed sequences are one.
+    #[inline(always)]
+    fn entry(&self, offsets: *const i32) -> i32 {
+        if offsets.is_null() { self.rows.batch as i32 } else { 0 }
+    }
+}
+
 impl<
     const WARPGROUPS: u32,
     const PANELS: usize,
@@ -55,6 +80,37 @@ impl<
     const KEEPS_Q: bool,
 > Cut<WARPGROUPS, PANELS, SCORES, OUTPUT, KEEPS_Q>
 {
+    /// How many values of the tile's last block may be multiplied: all, unless rows of others, or some
+    /// that do not count, may be behind them. Even 0 times one of these need not be 0.
+    #[inline(always)]
+    pub fn values_of_last_block(tile: &Tile) -> u32 {
+        let (problem, keys) = (tile.rows.problem, tile.rows.sequence.keys);
+        let others = !problem.k_offsets.is_null() || keys < problem.keys as i32;
+        let last = (keys - (tile.blocks.end - 1) * Self::KEYS as i32) as u32;
+        if others && last < Self::KEYS { last } else { Self::KEYS }
+    }
+
+    /// The number of the next tile of block `block`, at its turn number `turn` or later. There are tiles
+    /// for the longest of packed sequences: those beyond the end of a shorter one are passed over.
+    ///
+    /// # Safety
+    /// Convergent: the whole warp. The problem's offsets and lengths must be valid.
+    #[inline(always)]
+    pub unsafe fn next(problem: &AttentionForward, block: u32, turn: &mut u32) -> Option<u32> {
+        let mut found = u32::MAX;
+        while let Some(number) = problem.schedule.number(block, *turn) {
+            *turn += 1;
+            let tile = Self::tile(problem, number);
+            if tile.first_row < tile.rows.slots() {
+                found = number;
+                break;
+            }
+        }
+        // By the shuffle the assembler knows that it is the same in all lanes.
+        let found = warp::shuffle_idx(FULL_MASK, found, 0);
+        if found == u32::MAX { None } else { Some(found) }
+    }
+
     /// The tile of this number in the schedule.
     ///
     /// # Safety

@@ -1,0 +1,148 @@
+//! Lengths and packed sequences on each tile for Hopper: neither rows of other sequences nor rows that
+//! do not count show, whatever they hold.
+
+use fused_attention::Element;
+use half::{bf16, f16};
+use std::ops::Range;
+use support::attention_case::{AttentionCase, Edit, Operand};
+
+use super::hopper::{devices, head_dims, tiles};
+
+/// Rows of a side's tensor that count, of the batch entry or in all sequences.
+fn counted(
+    batch: usize,
+    offsets: Option<&[i32]>,
+    lengths: Option<&[i32]>,
+    rows: usize,
+) -> Vec<Vec<Range<usize>>> {
+    let length = |b: usize, slot: usize| lengths.map_or(slot, |of| (of[b] as usize).min(slot));
+    let Some(offsets) = offsets else {
+        return (0..batch).map(|b| vec![0..length(b, rows)]).collect();
+    };
+    let of_sequence = |(b, pair): (usize, &[i32])| {
+        let (first, end) = (pair[0] as usize, pair[1] as usize);
+        first..first + length(b, end - first)
+    };
+    vec![offsets.windows(2).enumerate().map(of_sequence).collect()]
+}
+
+/// NaN and infinity in all rows of q, k and v that do not count.
+fn poisoned(case: AttentionCase) -> AttentionCase {
+    let batch = case.sequences();
+    let queries = (case.query_offsets.as_deref(), case.query_lengths.as_deref(), case.queries);
+    let keys = (case.key_offsets.as_deref(), case.key_lengths.as_deref(), case.keys);
+    let mut edits = Vec::new();
+    for (operand, shape, (offsets, lengths, rows)) in [
+        (Operand::Q, case.query_shape(case.head_dim), queries),
+        (Operand::K, case.key_shape(case.head_dim), keys),
+        (Operand::V, case.key_shape(case.value_dim), keys),
+    ] {
+        let [heads, rows_of_tensor, elements] = shape[shape.len() - 3..] else { unreachable!() };
+        for (b, counted) in counted(batch, offsets, lengths, rows).iter().enumerate() {
+            let counts = |row: usize| counted.iter().any(|range| range.contains(&row));
+            for head in 0..heads {
+                for row in (0..rows_of_tensor).filter(|&row| !counts(row)) {
+                    let first = ((b * heads + head) * rows_of_tensor + row) * elements;
+                    edits.extend((first..first + elements).map(|element| {
+                        let value = if element % 2 == 0 { f64::NAN } else { f64::INFINITY };
+                        Edit { operand, element, value }
+                    }));
+                }
+            }
+        }
+    }
+    assert!(!edits.is_empty());
+    AttentionCase { edits, ..case }
+}
+
+/// Some with more tiles than blocks take at once, and sequences that have fewer rows than a tile, or none.
+fn problems(tile: &'static str) -> Vec<AttentionCase> {
+    let (head_dim, value_dim) = head_dims(tile);
+    let case = |(batch, heads, kv_heads, queries, keys)| AttentionCase {
+        tile: Some(tile),
+        kv_heads,
+        value_dim,
+        ..AttentionCase::new((batch, heads, queries, keys, head_dim))
+    };
+    let lengths = AttentionCase {
+        query_lengths: Some(vec![150, 0, 66, 9]),
+        key_lengths: Some(vec![299, 31, 129, 0]),
+        ..case((4, 2, 1, 150, 300))
+    };
+    let packed = AttentionCase {
+        query_offsets: Some(vec![3, 153, 153, 162, 290]),
+        key_offsets: Some(vec![1, 132, 141, 150, 401]),
+        ..case((1, 6, 2, 0, 0))
+    };
+    let both = AttentionCase {
+        query_lengths: Some(vec![150, 0, 5, 100]),
+        key_lengths: Some(vec![70, 9, 0, 128]),
+        counts_on_device: true,
+        ..packed.clone()
+    };
+    let query_side = AttentionCase {
+        query_offsets: Some(vec![0, 70, 79]),
+        key_lengths: Some(vec![100, 33]),
+        window: Some((60, 9)),
+        ..case((2, 1, 1, 0, 130))
+    };
+    let key_side = AttentionCase {
+        key_offsets: Some(vec![5, 140, 150]),
+        counts_on_device: true,
+        ..case((2, 1, 1, 80, 0))
+    };
+    [lengths.clone(), packed.clone(), packed.causal(), lengths.causal(), both, query_side, key_side]
+        .map(poisoned)
+        .into()
+}
+
+/// Every second problem from problem `first` on.
+fn every_tile<T: Element>(first: usize) {
+    let devices = devices();
+    for tile in tiles() {
+        for case in problems(tile).into_iter().skip(first).step_by(2) {
+            let solved = case.solve::<T>();
+            assert!(solved.expected.o.iter().all(|o| o.is_finite()));
+            for device in &devices {
+                solved.assert_right(device);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_tile_f16() {
+    every_tile::<f16>(0);
+}
+
+#[test]
+fn every_tile_bf16() {
+    every_tile::<bf16>(1);
+}
+
+/// NaN in all values of a sequence: it shows there, and in no other.
+#[test]
+fn a_sequence_of_nan() {
+    let devices = devices();
+    for tile in tiles() {
+        let (head_dim, value_dim) = head_dims(tile);
+        let offsets = vec![0, 40, 80, 120];
+        let edits = (40 * value_dim..80 * value_dim).map(|element| Edit {
+            operand: Operand::V,
+            element,
+            value: f64::NAN,
+        });
+        let case = AttentionCase {
+            tile: Some(tile),
+            value_dim,
+            edits: edits.collect(),
+            query_offsets: Some(offsets.clone()),
+            key_offsets: Some(offsets),
+            ..AttentionCase::new((1, 1, 0, 0, head_dim))
+        };
+        let solved = case.solve::<bf16>();
+        let is_nan = |row: usize| solved.expected.o[row * value_dim].is_nan();
+        assert!((0..120).all(|row| is_nan(row) == (40..80).contains(&row)));
+        devices.iter().for_each(|device| solved.assert_right(device));
+    }
+}
