@@ -1,12 +1,11 @@
 //! Lengths and packed sequences on each tile for Hopper: neither rows of other sequences nor rows that
 //! do not count show, whatever they hold.
 
+use super::hopper::{devices, head_dims, tiles};
 use fused_attention::Element;
 use half::{bf16, f16};
-use std::ops::Range;
+use std::{iter, ops::Range};
 use support::attention_case::{AttentionCase, Edit, Operand};
-
-use super::hopper::{devices, head_dims, tiles};
 
 /// Rows of a side's tensor that count, of the batch entry or in all sequences.
 fn counted(
@@ -17,7 +16,7 @@ fn counted(
 ) -> Vec<Vec<Range<usize>>> {
     let length = |b: usize, slot: usize| lengths.map_or(slot, |of| (of[b] as usize).min(slot));
     let Some(offsets) = offsets else {
-        return (0..batch).map(|b| vec![0..length(b, rows)]).collect();
+        return (0..batch).map(|b| iter::once(0..length(b, rows)).collect()).collect();
     };
     let of_sequence = |(b, pair): (usize, &[i32])| {
         let (first, end) = (pair[0] as usize, pair[1] as usize);
