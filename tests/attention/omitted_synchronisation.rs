@@ -43,7 +43,15 @@ fn hopper_problems<T: Element>(tile: &'static str) -> Vec<SolvedAttention<T>> {
         tile: Some(tile),
         ..AttentionCase::new((1, heads, queries, keys, 64))
     };
-    let cases = [case(5, 200, 390).causal(), case(1, 200, 60).causal(), case(1, 60, 500)];
+    let bytes = |queries, keys| Some(ByteMask::new(&[queries, keys]));
+    let dropout = Some((0.5, 1, 2));
+    let cases = [
+        case(5, 200, 390).causal(),
+        case(1, 200, 60).causal(),
+        case(1, 60, 500),
+        AttentionCase { bytes: bytes(200, 390), ..case(5, 200, 390) }.causal(),
+        AttentionCase { dropout, bytes: bytes(60, 500), ..case(1, 60, 500) },
+    ];
     let solved = cases.iter().map(AttentionCase::solve::<T>);
     solved.filter(|problem| problem.explain(&Device::emulator()).is_ok()).collect()
 }
