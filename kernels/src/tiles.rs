@@ -224,28 +224,36 @@ a time, so that it fits where a block has 99 KiB of shared memory")
     };
 }
 
-/// The same for Hopper, before all others: `(name, preference, head dimension of q and k, of v and o,
+/// The same for Hopper, before all others: `(name, features, preference, head dimension of q and k, of v and o,
 /// (consumer warpgroups of 64 rows, panels of 64 elements along the head dimension, registers of the
-/// scores of a block of keys, of the output, whether q stays in registers), threads, reason)`.
+/// scores of a block of keys, of the output, whether q stays in registers), threads, reason)`. With
+/// features `Plain` there are entries without masks only, with `Masked` those with masks, and with all
+/// features.
 #[macro_export]
 macro_rules! attention_hopper_forward_tiles {
     ($callback:ident) => {
         $callback! {
-            (hopper_d64_short, RowsFromKeysUpTo(65, 3072), 64, 64, (4, 1, 32, 32, false), 640,
+            (hopper_d64_short, Plain, RowsFromKeysUpTo(65, 3072), 64, 64, (4, 1, 32, 32, false), 640,
                 "256 queries, 64 a warpgroup: with few keys, of which it takes 64 at a time, a fourth consumer \
 computes while others begin and end tiles")
-            (hopper_d64, RowsFrom(65), 64, 64, (3, 1, 64, 32, false), 512,
+            (hopper_d64, Plain, RowsFrom(65), 64, 64, (3, 1, 64, 32, false), 512,
                 "192 queries, 64 a warpgroup: a third consumer multiplies while two compute exponentials, \
 which take as long as the products")
-            (hopper_d128, RowsFrom(65), 128, 128, (2, 2, 64, 64, true), 384,
+            (hopper_d128, Plain, RowsFrom(65), 128, 128, (2, 2, 64, 64, true), 384,
                 "128 queries, 64 a warpgroup, q in registers; 128 keys at a time: scores, probabilities \
 and output take 160 of 232 registers")
-            (hopper_d192_v128, RowsFrom(65), 192, 128, (2, 3, 64, 64, false), 384,
+            (hopper_d192_v128, Plain, RowsFrom(65), 192, 128, (2, 3, 64, 64, false), 384,
                 "128 queries, 64 a warpgroup, q in shared memory, where the output takes its place")
-            (hopper_d192, RowsFrom(65), 192, 192, (2, 3, 56, 96, false), 384,
+            (hopper_d192, Plain, RowsFrom(65), 192, 192, (2, 3, 56, 96, false), 384,
                 "128 queries, 64 a warpgroup; 112 keys at a time, for which shared memory has room")
-            (hopper_d256, RowsFrom(65), 256, 256, (2, 4, 40, 128, false), 384,
+            (hopper_d256, Plain, RowsFrom(65), 256, 256, (2, 4, 40, 128, false), 384,
                 "128 queries, 64 a warpgroup; 80 keys at a time, for which shared memory has room")
+            (hopper_d64_masked, Masked, RowsFrom(65), 64, 64, (2, 1, 64, 32, false), 384,
+                "128 queries, 64 a warpgroup: a third one would not leave registers for masks and biases")
+            (hopper_d128_masked, Masked, RowsFrom(65), 128, 128, (2, 2, 48, 64, false), 384,
+                "128 queries, 64 a warpgroup; 96 keys at a time leave registers for masks and biases")
+            (hopper_d256_masked, Masked, RowsFrom(65), 256, 256, (2, 4, 16, 128, false), 384,
+                "128 queries, 64 a warpgroup; 32 keys at a time leave registers for masks and biases")
         }
     };
 }

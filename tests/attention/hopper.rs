@@ -2,12 +2,24 @@
 //! shared heads, windows, and every layout that tensor maps take.
 
 use cuda_emulator::Emulator;
-use fused_attention::{Attention, AttentionInputs, Device, Element, attention_tile_names};
+use fused_attention::{
+    Attention, AttentionInputs, Device, Element, Polarity, attention_tile_names,
+};
 use half::{bf16, f16};
-use support::{attention_case::AttentionCase, backends, is_gpu, placement::Placement};
+use support::{
+    attention_case::AttentionCase,
+    backends, is_gpu,
+    placement::Placement,
+    softmax_case::{AdditiveMask, Bank, ByteMask},
+};
 
 pub(super) fn tiles() -> impl Iterator<Item = &'static str> {
     attention_tile_names().filter(|tile| tile.starts_with("hopper"))
+}
+
+/// Those for masks, biases and all other features, and for nothing else.
+fn takes_masks(tile: &&str) -> bool {
+    tile.ends_with("_masked")
 }
 
 /// The widest head dimensions of keys and values that a tile of this name holds.
@@ -59,10 +71,55 @@ fn problems(tile: &'static str) -> Vec<AttentionCase> {
     ]
 }
 
+/// Scores with something of their own, over several blocks of keys and tiles.
+fn masked_problems(tile: &'static str) -> Vec<AttentionCase> {
+    let (head_dim, value_dim) = head_dims(tile);
+    let case = |(batch, heads, kv_heads, queries, keys)| AttentionCase {
+        tile: Some(tile),
+        kv_heads,
+        value_dim,
+        ..AttentionCase::new((batch, heads, queries, keys, head_dim))
+    };
+    let (aligned, odd) = (case((1, 3, 1, 140, 296)), case((2, 2, 2, 130, 163)));
+    let bytes = |case: &AttentionCase| Some(ByteMask::new(&case.scores()[1..]));
+    let bias = |case: &AttentionCase, wide| {
+        Some(AdditiveMask { wide, ..AdditiveMask::new(&case.scores()[1..]) })
+    };
+    let keep =
+        ByteMask { polarity: Polarity::Keep, hidden_rows: 0.3, ..ByteMask::new(&[140, 296]) };
+    let mut cases = vec![
+        AttentionCase { bytes: Some(keep), ..aligned.clone() },
+        AttentionCase { bytes: bytes(&odd), ..odd.clone() }.causal(),
+        AttentionCase { bias: bias(&aligned, false), ..aligned.clone() },
+        AttentionCase { bias: bias(&aligned, true), ..aligned.clone() }.causal(),
+        AttentionCase { bias: bias(&odd, false), ..odd.clone() },
+        AttentionCase { bias: bias(&odd, true), window: Some((70, 5)), ..odd.clone() },
+        AttentionCase { bytes: bytes(&aligned), bias: bias(&aligned, false), ..aligned.clone() },
+        AttentionCase { bias: Some(AdditiveMask::new(&[140, 1])), ..aligned.clone() },
+        AttentionCase { slopes: Some(vec![3]), scale: Some(-0.2), ..aligned.clone() }.causal(),
+        AttentionCase { softcap: Some(1.5), scale: Some(0.7), ..aligned.clone() },
+        AttentionCase { dropout: Some((0.3, 5, 6)), ..aligned.clone() },
+        AttentionCase { dropout: Some((0.6, 7, 8)), seed_on_device: true, ..odd.clone() }.causal(),
+    ];
+    // An index that the bank does not have: NaN in its batch entry.
+    let bank = Some(Bank { index: Some(vec![1, 3]), ..Bank::random(3) });
+    cases.push(AttentionCase {
+        bytes: bytes(&odd),
+        bias: bias(&odd, true),
+        bank,
+        counts_on_device: true,
+        slopes: Some(vec![2]),
+        softcap: Some(9.0),
+        dropout: Some((0.1, 1, 2)),
+        ..odd
+    });
+    cases
+}
+
 fn every_tile<T: Element>() {
     let devices = devices();
     for tile in tiles() {
-        for case in problems(tile) {
+        for case in if takes_masks(&tile) { masked_problems(tile) } else { problems(tile) } {
             let solved = case.solve::<T>();
             for device in &devices {
                 solved.assert_right(device);
@@ -79,6 +136,58 @@ fn every_tile_f16() {
 #[test]
 fn every_tile_bf16() {
     every_tile::<bf16>();
+}
+
+/// Which probabilities are kept is the same on all tiles: with equal scores, and a value of its own for
+/// each key, the output tells.
+#[test]
+fn dropout_is_that_of_other_kernels() {
+    let device = Device::emulator();
+    for tile in tiles().filter(takes_masks) {
+        let (queries, dim) = (150, head_dims(tile).0);
+        let zeros = |rows: usize| device.zeros::<f16>(&[2, 1, rows, dim]).unwrap();
+        let (q, k) = (zeros(queries), zeros(dim));
+        let unit = |n: usize| if n % dim == n / dim % dim { f16::ONE } else { f16::ZERO };
+        let v: Vec<_> = (0..2 * dim * dim).map(unit).collect();
+        let v = device.upload(&v, &[2, 1, dim, dim]).unwrap();
+        let inputs = AttentionInputs::new(&q, &k, &v).dropout_seed(11, 12);
+        let kept = |tile| {
+            let attention = Attention::new().dropout(0.4).with_tile(tile).unwrap();
+            let o = attention.forward(&inputs).unwrap().o.to_vec().unwrap();
+            o.into_iter().map(|o| o != f16::ZERO).collect::<Vec<_>>()
+        };
+        let found = kept(tile);
+        assert!(
+            found == kept(&tile.replace("hopper", "portable").replace("_masked", "")),
+            "{tile}"
+        );
+        let share = found.iter().filter(|&&kept| kept).count() as f64 / found.len() as f64;
+        assert!((share - 0.6).abs() < 0.02, "{tile}: {share}");
+    }
+}
+
+/// Problems with masks, biases or dropout take them by themselves.
+#[test]
+fn masks_take_them() {
+    let device = Device::emulator();
+    let case = AttentionCase::new((1, 2, 200, 104, 80));
+    let tile = |case: AttentionCase| case.solve::<bf16>().explain(&device).unwrap().tile;
+    assert_eq!(tile(case.clone()), "hopper_d128");
+    for case in [
+        AttentionCase { bytes: Some(ByteMask::new(&[200, 104])), ..case.clone() },
+        AttentionCase { bias: Some(AdditiveMask::new(&[104])), ..case.clone() },
+        AttentionCase { slopes: Some(vec![2]), ..case.clone() },
+        AttentionCase { softcap: Some(9.0), ..case.clone() },
+        AttentionCase { dropout: Some((0.5, 1, 2)), ..case.clone() },
+    ] {
+        assert_eq!(tile(case.clone()), "hopper_d128_masked");
+        assert_eq!(
+            tile(AttentionCase { head_dim: 64, value_dim: 64, ..case.clone() }),
+            "hopper_d64_masked"
+        );
+        assert_eq!(tile(AttentionCase { value_dim: 200, ..case.clone() }), "hopper_d256_masked");
+        assert!(tile(AttentionCase { queries: 64, bytes: None, ..case }).starts_with("portable"));
+    }
 }
 
 /// Why a tile for Hopper is not taken.
@@ -98,6 +207,10 @@ fn what_they_do_not_take_is_told() {
     assert_eq!(reason(&|case| case.query_offsets = offsets.clone()), "");
     assert!(reason(&|case| case.softcap = Some(9.0)).contains("no kernel"));
     assert!(reason(&|case| case.q = Placement::Offset(1)).contains("no kernel"));
+    let mut case = AttentionCase::new((1, 2, 200, 100, 128));
+    (case.softcap, case.q) = (Some(9.0), Placement::Offset(1));
+    let explanation = case.solve::<f16>().explain(&device).unwrap().to_string();
+    assert!(explanation.contains("has no tensor map of q"), "{explanation}");
     assert!(reason(&|case| case.queries = 64).contains("only from 65 queries on"));
     assert!(reason(&|case| case.head_dim = 136).contains("holds head dimensions"));
 }

@@ -43,13 +43,22 @@ fn hopper_problems<T: Element>(tile: &'static str) -> Vec<SolvedAttention<T>> {
         tile: Some(tile),
         ..AttentionCase::new((1, heads, queries, keys, 64))
     };
+    let bytes = |queries, keys| Some(ByteMask::new(&[queries, keys]));
+    let dropout = Some((0.5, 1, 2));
     // Sequences whose last rows and values others follow, and of which some are short.
     let packed = AttentionCase {
         query_offsets: Some(vec![0, 150, 159, 330]),
         key_offsets: Some(vec![0, 70, 80, 400]),
         ..case(7, 0, 0)
     };
-    let cases = [case(5, 200, 390).causal(), case(1, 200, 60).causal(), case(1, 60, 500), packed];
+    let cases = [
+        case(5, 200, 390).causal(),
+        case(1, 200, 60).causal(),
+        case(1, 60, 500),
+        packed,
+        AttentionCase { bytes: bytes(200, 390), ..case(5, 200, 390) }.causal(),
+        AttentionCase { dropout, bytes: bytes(60, 500), ..case(1, 60, 500) },
+    ];
     let solved = cases.iter().map(AttentionCase::solve::<T>);
     solved.filter(|problem| problem.explain(&Device::emulator()).is_ok()).collect()
 }

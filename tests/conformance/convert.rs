@@ -64,6 +64,22 @@ fn bytes_are_picked_and_spread() {
     });
 }
 
+#[test]
+fn bytes_are_picked_by_a_register() {
+    let values: Vec<[u32; 2]> = Random(32).values(20_000);
+    conformance(|device| {
+        for (&[low, high], found) in values.iter().zip(run(device, &permute_by, &values)) {
+            let bytes = (low as u64 | (high as u64) << 32).to_le_bytes();
+            let expected = [0, 4, 8, 12].map(|shift| {
+                let digit = high >> shift & 15;
+                let byte = bytes[digit as usize & 7];
+                if digit < 8 { byte } else { (byte as i8 >> 7) as u8 }
+            });
+            assert_eq!(found.to_le_bytes(), expected, "of {low:x} {high:x}");
+        }
+    });
+}
+
 /// Every value of 16 bits as f32, the midpoint to the next, and their neighbours; random bits.
 fn floats() -> Vec<f32> {
     let mut values: Vec<f32> = Random(27).values(20_000);

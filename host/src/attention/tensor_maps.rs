@@ -21,7 +21,7 @@ pub(super) struct Tilings {
 }
 
 impl Tilings {
-    /// Of q, k, v and o in a kernel with this tile.
+    /// Of q, k, v and o in a kernel with this tile. Of their pointers the low bits count.
     ///
     /// # Errors
     /// Why no tensor map describes one of them.
@@ -40,7 +40,7 @@ impl Tilings {
         for (i, name) in ["q", "k", "v", "o"].into_iter().enumerate() {
             let failed = |reason: String| format!("has no tensor map of {name}: {reason}");
             dimensions[i] = dimensions_of(&tensors[i], element, rows[i]).map_err(failed)?;
-            let tiling = tiling(0, element, &dimensions[i]);
+            let tiling = tiling(tensors[i].pointer, element, &dimensions[i]);
             tiling.check().map_err(|error| failed(error.to_string()))?;
         }
         Ok(Tilings { element, dimensions })

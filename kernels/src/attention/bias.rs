@@ -6,7 +6,35 @@ use super::{
     sequence::Sequence,
 };
 use crate::numbers::{Accumulator, Element};
-use cuda_std::global;
+use cuda_std::{convert, global};
+use half::{bf16, f16};
+
+/// An element type of biases.
+pub trait BiasElement: Element {
+    /// The elements in a word: two, or one twice.
+    fn widen_word(word: u32) -> [f32; 2];
+}
+
+impl BiasElement for f16 {
+    #[inline(always)]
+    fn widen_word(word: u32) -> [f32; 2] {
+        convert::unpack_f16x2(word)
+    }
+}
+
+impl BiasElement for bf16 {
+    #[inline(always)]
+    fn widen_word(word: u32) -> [f32; 2] {
+        convert::unpack_bf16x2(word)
+    }
+}
+
+impl BiasElement for f32 {
+    #[inline(always)]
+    fn widen_word(word: u32) -> [f32; 2] {
+        [f32::from_bits(word); 2]
+    }
+}
 
 /// A row's additive bias.
 #[derive(Clone, Copy)]

@@ -71,9 +71,9 @@ impl Dropout {
         (word >> (8 * (key % PATCH_KEYS)) & 0xff) >= self.dropped
     }
 
-    /// What is kept is multiplied by this.
+    /// What is kept is multiplied by this, which is computed where it is needed.
     #[inline(always)]
     pub fn factor(&self) -> f32 {
-        256.0 / (256 - self.dropped) as f32
+        256.0 / (256 - hint::opaque(self.dropped)) as f32
     }
 }

@@ -96,27 +96,39 @@ macro_rules! forward_entry {
 attention_forward_tiles!(forward_entries);
 
 macro_rules! hopper_entries {
-    ($(($tile:ident, $preference:expr, $head_dim:tt, $value_dim:tt, $cut:tt, $threads:tt,
+    ($(($tile:ident, $Kind:ident, $preference:expr, $head_dim:tt, $value_dim:tt, $cut:tt, $threads:tt,
         $reason:tt))*) => {
         $(
-            hopper_entry! { f16 $tile $cut $threads }
-            hopper_entry! { bf16 $tile $cut $threads }
+            hopper_entries_of_kind! { $Kind $tile $cut $threads }
         )*
     };
 }
 
+macro_rules! hopper_entries_of_kind {
+    (Plain $($rest:tt)*) => {
+        hopper_entry! { f16 plain Plain $($rest)* }
+        hopper_entry! { bf16 plain Plain $($rest)* }
+    };
+    (Masked $($rest:tt)*) => {
+        hopper_entry! { f16 masked Masked $($rest)* }
+        hopper_entry! { f16 full Full $($rest)* }
+        hopper_entry! { bf16 masked Masked $($rest)* }
+        hopper_entry! { bf16 full Full $($rest)* }
+    };
+}
+
 macro_rules! hopper_entry {
-    ($Element:ident $tile:ident ($($cut:tt)*) $threads:tt) => {
+    ($Element:ident $features:ident $Features:ident $tile:ident ($($cut:tt)*) $threads:tt) => {
         paste! {
             #[doc = concat!(
-                "Attention forward of ", stringify!($Element), ", plain, tile ", stringify!($tile),
-                ": [`hopper::cut::Cut::forward`]."
+                "Attention forward of ", stringify!($Element), ", ", stringify!($features),
+                ", tile ", stringify!($tile), ": [`hopper::cut::Cut::forward`]."
             )]
             ///
             /// # Safety
             /// That of the body.
             #[kernel(launch_bounds($threads, 1), arch = "sm_90a")]
-            pub unsafe fn [<attention_forward_ $Element _plain_ $tile>](
+            pub unsafe fn [<attention_forward_ $Element _ $features _ $tile>](
                 q: TensorMap,
                 k: TensorMap,
                 v: TensorMap,
@@ -124,12 +136,12 @@ macro_rules! hopper_entry {
                 problem: AttentionForward,
             ) {
                 let maps = Maps {
-                    q: tensor_map!([<attention_forward_ $Element _plain_ $tile>], 0, q),
-                    k: tensor_map!([<attention_forward_ $Element _plain_ $tile>], 1, k),
-                    v: tensor_map!([<attention_forward_ $Element _plain_ $tile>], 2, v),
-                    o: tensor_map!([<attention_forward_ $Element _plain_ $tile>], 3, o),
+                    q: tensor_map!([<attention_forward_ $Element _ $features _ $tile>], 0, q),
+                    k: tensor_map!([<attention_forward_ $Element _ $features _ $tile>], 1, k),
+                    v: tensor_map!([<attention_forward_ $Element _ $features _ $tile>], 2, v),
+                    o: tensor_map!([<attention_forward_ $Element _ $features _ $tile>], 3, o),
                 };
-                hopper::cut::Cut::<$($cut)*>::forward::<$Element>(&problem, maps)
+                hopper::cut::Cut::<$($cut)*>::forward::<$Element, $Features>(&problem, maps)
             }
         }
     };
@@ -235,8 +247,8 @@ cuda_std::host_only! {
     attention_forward_tiles!(forward_variants);
 
     macro_rules! hopper_variants {
-        ($(($tile:ident, $preference:expr, $head_dim:tt, $value_dim:tt, ($($cut:tt)*), $threads:tt,
-            $reason:tt))*) => {
+        ($(($tile:ident, $Kind:ident, $preference:expr, $head_dim:tt, $value_dim:tt, ($($cut:tt)*),
+            $threads:tt, $reason:tt))*) => {
             /// All for Hopper, in order of preference.
             pub static HOPPER_FORWARD_VARIANTS:
                 &[AttentionForwardVariant<HopperArguments>] = &[$(
@@ -253,13 +265,36 @@ cuda_std::host_only! {
                         keys: hopper::cut::Cut::<$($cut)*>::KEYS,
                         threads: $threads,
                         blocks_per_sm: 1,
-                        shared_bytes: [hopper::cut::Cut::<$($cut)*>::SHARED_BYTES; 3],
+                        shared_bytes: [
+                            hopper::cut::Cut::<$($cut)*>::SHARED_BYTES,
+                            hopper::cut::Cut::<$($cut)*>::SHARED_BYTES_WITH_MASKS,
+                            hopper::cut::Cut::<$($cut)*>::SHARED_BYTES_WITH_MASKS,
+                        ],
                         arch: "sm_90a",
                         reason: $reason,
                     },
-                    kernels: kernels_of_kind!(HalfPlain $tile),
+                    kernels: hopper_kernels!($Kind $tile),
                 },
             )*];
+        };
+    }
+
+    macro_rules! hopper_kernels {
+        (Plain $tile:ident) => { kernels_of_kind!(HalfPlain $tile) };
+        (Masked $tile:ident) => {
+            paste! {[
+                [
+                    None,
+                    Some(&[<attention_forward_f16_masked_ $tile>]),
+                    Some(&[<attention_forward_f16_full_ $tile>]),
+                ],
+                [
+                    None,
+                    Some(&[<attention_forward_bf16_masked_ $tile>]),
+                    Some(&[<attention_forward_bf16_full_ $tile>]),
+                ],
+                [None; 3],
+            ]}
         };
     }
 

@@ -94,20 +94,22 @@ impl RowMask {
     }
 }
 
-/// Marks which of four keys a mask hides, by their bytes.
+/// Marks which of four keys a mask hides, by the problem's flags and their bytes.
 #[inline(always)]
-pub fn hidden(problem: &AttentionForward, bytes: u32) -> u32 {
-    let inverted = if problem.flags & flags::KEEP != 0 { !0 } else { 0 };
+pub fn hidden(flags: u32, bytes: u32) -> u32 {
+    let inverted = if flags & flags::KEEP != 0 { !0 } else { 0 };
     marks::nonzero(bytes) ^ inverted
 }
 
-/// The batch entry's index in the bank of masks and biases, 0 without one; `None` if the bank does
-/// not have it.
+/// A batch entry's index in the bank of masks and biases, `None` if the bank does not have it.
+pub type BankIndex = Option<i32>;
+
+/// The batch entry's index in the bank of masks and biases, 0 without one.
 ///
 /// # Safety
 /// The problem's index must be valid for the batch entry.
 #[inline(always)]
-pub unsafe fn bank_index(problem: &AttentionForward, batch: u32) -> Option<i32> {
+pub unsafe fn bank_index(problem: &AttentionForward, batch: u32) -> BankIndex {
     if problem.bank_index.is_null() {
         return Some(0);
     }

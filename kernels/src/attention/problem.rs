@@ -6,6 +6,7 @@
 use super::schedule::Schedule;
 use crate::softmax::problem::Divisor;
 use core::ffi::c_void;
+use cuda_std::hint;
 
 /// The longest sequence: sums of two positions and a tile fit in an i32.
 pub const MAX_SEQUENCE: u32 = 1 << 29;
@@ -142,6 +143,25 @@ pub struct AttentionForward {
     /// Which tile a block computes: tiles of the kernel's tile size, cut from
     /// `queries * packed_heads` rows; row groups are `heads / packed_heads` in each batch entry.
     pub schedule: Schedule,
+}
+
+impl AttentionForward {
+    /// The same, of which the compiler does not know what tiles are found by, nor the scale: what is
+    /// computed from that is computed anew for each tile, and not kept in registers.
+    #[inline(always)]
+    pub fn anew(&self) -> Self {
+        let pointer = |pointer: *const i32| hint::opaque(pointer as i64) as *const i32;
+        AttentionForward {
+            q_offsets: pointer(self.q_offsets),
+            k_offsets: pointer(self.k_offsets),
+            q_lengths: pointer(self.q_lengths),
+            k_lengths: pointer(self.k_lengths),
+            bank_index: pointer(self.bank_index),
+            scale: hint::opaque(self.scale),
+            schedule: hint::opaque(self.schedule),
+            ..*self
+        }
+    }
 }
 
 /// The bits of [`AttentionForward::flags`].

@@ -12,6 +12,13 @@ pub trait RowElements {
 
     /// Makes each element of row `h` what `f` says.
     fn map_row(&mut self, h: usize, f: impl FnMut(usize, f32) -> f32);
+
+    /// Calls `f` with the row, number and value of each element, fragment by fragment: of each row two
+    /// elements, of the first before those of the second.
+    fn for_each(&self, f: impl FnMut(usize, usize, f32));
+
+    /// Makes each element what `f` says of its row, number and value, in the same order.
+    fn map(&mut self, f: impl FnMut(usize, usize, f32) -> f32);
 }
 
 /// As `mma.sync` has them.
@@ -32,6 +39,22 @@ impl<const COUNT: usize> RowElements for [Fragment; COUNT] {
             });
         });
     }
+    #[inline(always)]
+    fn for_each(&self, mut f: impl FnMut(usize, usize, f32)) {
+        unroll!(n in COUNT, up to 32 => {
+            unroll!(i in 4 => {
+                f(i / 2, 2 * n + i % 2, self[n][i]);
+            });
+        });
+    }
+    #[inline(always)]
+    fn map(&mut self, mut f: impl FnMut(usize, usize, f32) -> f32) {
+        unroll!(n in COUNT, up to 32 => {
+            unroll!(i in 4 => {
+                self[n][i] = f(i / 2, 2 * n + i % 2, self[n][i]);
+            });
+        });
+    }
 }
 
 /// As `wgmma` has them.
@@ -41,7 +64,7 @@ where
 {
     #[inline(always)]
     fn for_row(&self, h: usize, mut f: impl FnMut(usize, f32)) {
-        self.for_each(|i, element| {
+        Accumulator::for_each(self, |i, element| {
             if i / 2 % 2 == h {
                 f(i / 4 * 2 + i % 2, element);
             }
@@ -50,6 +73,14 @@ where
     #[inline(always)]
     fn map_row(&mut self, h: usize, mut f: impl FnMut(usize, f32) -> f32) {
         let of_row = |i| i / 2 % 2 == h;
-        *self = self.map(|i, x| if of_row(i) { f(i / 4 * 2 + i % 2, x) } else { x });
+        *self = Accumulator::map(*self, |i, x| if of_row(i) { f(i / 4 * 2 + i % 2, x) } else { x });
+    }
+    #[inline(always)]
+    fn for_each(&self, mut f: impl FnMut(usize, usize, f32)) {
+        Accumulator::for_each(self, |i, element| f(i / 2 % 2, i / 4 * 2 + i % 2, element));
+    }
+    #[inline(always)]
+    fn map(&mut self, mut f: impl FnMut(usize, usize, f32) -> f32) {
+        *self = Accumulator::map(*self, |i, element| f(i / 2 % 2, i / 4 * 2 + i % 2, element));
     }
 }

@@ -1,6 +1,7 @@
 //! Which tile of queries a block computes.
 
 use crate::softmax::problem::Divisor;
+use cuda_std::hint::{self, Registers};
 
 /// The order in which the blocks of a launch, in one dimension, take the tiles of queries.
 ///
@@ -29,6 +30,20 @@ pub struct Schedule {
     staying: u32,
     /// How many pairs each of these takes at most. What is left other blocks take one by one.
     rounds: u32,
+}
+
+/// What the number and the place of a tile take is then computed anew for each, and not kept in
+/// registers.
+impl Registers for Schedule {
+    #[inline(always)]
+    fn opaque(self) -> Self {
+        let Schedule { set, tiles, groups, last_first, count, half, paired, staying, rounds } =
+            self;
+        let [set, tiles, groups, half] = hint::opaque([set, tiles, groups, half]);
+        let [last_first, count, paired, staying, rounds] =
+            hint::opaque([last_first, count, paired, staying, rounds]);
+        Schedule { set, tiles, groups, last_first, count, half, paired, staying, rounds }
+    }
 }
 
 /// What a block computes.

@@ -1,7 +1,7 @@
 //! What the host tells a softmax kernel, and how a row's number becomes addresses.
 
 use core::ffi::c_void;
-use cuda_std::hint;
+use cuda_std::hint::{self, Registers};
 
 /// Dimensions that rows are counted in, at most, once the host has merged those it can.
 pub const MAX_ROW_DIMENSIONS: usize = 7;
@@ -39,6 +39,14 @@ impl Divisor {
         let high = ((self.multiplier as u64 * n as u64) >> 32) as u32;
         let quotient = ((high as u64 + n as u64) >> (self.shift & 63)) as u32;
         (quotient, n.wrapping_sub(quotient.wrapping_mul(self.value)))
+    }
+}
+
+impl Registers for Divisor {
+    #[inline(always)]
+    fn opaque(self) -> Self {
+        let [value, multiplier, shift] = hint::opaque([self.value, self.multiplier, self.shift]);
+        Divisor { value, multiplier, shift }
     }
 }
 

@@ -43,6 +43,10 @@ conversions! {
             bits::permute::<0xeeee>(x[0], x[1]),
         ]
     }
+    // Bytes of a pair of words, picked by the second one.
+    permute_by, "sm_70": |x: [u32; 2]| -> u32 {
+        bits::permute_by(x[0], x[1], x[1])
+    }
     // One value to f16 and bf16; packed with its negation.
     narrow_sm_70, "sm_70": |x: f32| -> [u32; 4] {
         narrow(x)

@@ -1,14 +1,21 @@
 //! The consumers: scores, their softmax, output.
 
 use super::{
-    cut::{Cut, Rings, WARPS},
+    cut::{Cut, Rings, WARP_ROWS, WARPS},
     forward::Maps,
+    patches::Kept,
     products::{Factor, Left, MOST_STEPS, left},
+    scores::ScoreRows,
     tile::{Blocks, ThreadRows},
 };
 use crate::attention::{
-    features::{Plain, scaling},
+    adjust::AdjustScores,
+    dropout::Dropout,
+    features::{Features, scaling},
+    lane_rows::{GROUP, LaneRows, MOST_FRAGMENTS},
+    mask::{BankIndex, bank_index},
     online_softmax::{Exponents, OnlineSoftmax, Rescaling},
+    per_score::{Ahead, LoadPerScore},
     problem::AttentionForward,
     row_elements::RowElements,
     seen::Seen,
@@ -24,6 +31,15 @@ type Scaling = (f32, Exponents);
 
 /// What a thread has of the output of a tile before it is divided by the rows' sums.
 type Attended<const OUTPUT: usize> = (OnlineSoftmax<1>, Accumulator<OUTPUT>);
+
+/// What a thread has got ready for the scores of a block of keys by the time that they are there.
+#[derive(Clone, Copy)]
+struct Ready {
+    /// Masks or biases of 16 bits.
+    ahead: Ahead<1>,
+    /// What dropout keeps, if there is any.
+    kept: Option<Kept>,
+}
 
 impl<
     const WARPGROUPS: u32,
@@ -42,22 +58,41 @@ where
     /// Convergent: the whole warpgroup of warp `warp` of the consumers, once the rings' barriers are
     /// there. `problem` and `maps` as for the kernel's body.
     #[inline(always)]
-    pub unsafe fn consume<E: Factor>(
+    pub unsafe fn consume<E: Factor, F: Features>(
         problem: &AttentionForward,
         maps: Maps,
         mut rings: Rings,
         warp: u32,
     ) {
-        let scaling = scaling::<Plain>(problem);
+        let anew = || if F::MASKS { problem.anew() } else { *problem };
         let (block, mut turn) = (thread::block_idx_x(), 0);
-        while let Some(number) = Self::next(problem, block, &mut turn) {
+        let scale = scaling::<F>(problem);
+        while let Some(number) = Self::next(&anew(), block, &mut turn) {
             // What depends on the lane is found anew for each tile: that is cheaper than to keep it in
             // registers.
             let lane = hint::opaque(warp::lane_id());
-            let at = ThreadRows::of(Self::tile(problem, number), warp, lane);
-            let (softmax, output) = Self::attend::<E>(&at, &mut rings, scaling, warp);
+            let of_tile = anew();
+            let at = ThreadRows::of(Self::tile(&of_tile, number), warp, lane);
+            let index = if F::MASKS { bank_index(&of_tile, at.tile.rows.batch) } else { Some(0) };
+            let before = if F::MASKS { scaling::<F>(&of_tile) } else { scale };
+            let (softmax, output) = Self::attend::<E, F>(at, index, &mut rings, before, warp);
+            // And with masks what blocks of keys do not depend on.
+            let after = anew();
+            let (at, (_, exponents), warp) = if F::MASKS {
+                let [number, warp, lane] = hint::opaque([number, warp, lane]);
+                let tile = Self::tile(&after, number);
+                (ThreadRows::of(tile, warp, lane), scaling::<F>(&after), warp)
+            } else {
+                (at, scale, warp)
+            };
             let results = [0, 1].map(|h| {
-                let (factor, lse) = softmax.finish(0, h, scaling.1);
+                let (mut factor, mut lse) = softmax.finish(0, h, exponents);
+                if F::ALL && problem.dropped != 0 {
+                    factor *= Dropout::of(problem).factor();
+                }
+                if F::MASKS && index.is_none() {
+                    (factor, lse) = (f32::NAN, f32::NAN);
+                }
                 let counts = at.row(h) < at.tile.rows.count();
                 if counts { (factor, lse) } else { (0.0, f32::NEG_INFINITY) }
             });
@@ -72,16 +107,21 @@ where
         tma::wait::<0>();
     }
 
-    /// Takes in all blocks of keys of a tile.
+    /// Takes in all blocks of keys of a tile; none if the bank of masks and biases does not have its
+    /// batch entry's index.
     #[inline(always)]
-    unsafe fn attend<E: Factor>(
-        at: &ThreadRows,
+    unsafe fn attend<E: Factor, F: Features>(
+        at: ThreadRows,
+        index: BankIndex,
         rings: &mut Rings,
         scaling: Scaling,
         warp: u32,
     ) -> Attended<OUTPUT> {
         let speaks = at.lane == 0;
-        let (all, own) = (at.tile.blocks, at.blocks(Self::KEYS));
+        let (all, mut own) = (at.tile.blocks, at.blocks(Self::KEYS));
+        if index.is_none() {
+            own = Blocks { first: all.first, end: all.first };
+        }
         rings.q.wait();
         let q = (rings.q.tile(), warp / WARPS);
         let mut kept = [[0; 4]; MOST_STEPS];
@@ -93,7 +133,14 @@ where
         pass(rings, all.end - own.end, speaks);
         let mut attended = (OnlineSoftmax::EMPTY, Accumulator::zero());
         if !own.is_empty() {
-            attended = Self::attend_own::<E>(at, rings, scaling, own, (&kept, q));
+            let rows = ScoreRows { at, facts: Self::row_facts(warp) };
+            if F::MASKS {
+                if at.lane < WARP_ROWS {
+                    rows.facts.store::<E>(&at.tile.rows, index, (at.first, at.lane));
+                }
+                warp::sync_warp(FULL_MASK);
+            }
+            attended = Self::attend_own::<E, F>(rows, rings, scaling, own, (&kept, q));
         }
         pass(rings, own.first - all.first, speaks);
         attended
@@ -103,24 +150,33 @@ where
     /// scores of each, and the output of the one before, which take the tensor cores while exponentials
     /// are computed.
     #[inline(always)]
-    unsafe fn attend_own<E: Factor>(
-        at: &ThreadRows,
+    unsafe fn attend_own<E: Factor, F: Features>(
+        rows: ScoreRows<'_, SCORES>,
         rings: &mut Rings,
         scaling: Scaling,
         blocks: Blocks,
         (kept, q): (&Left, (u32, u32)),
     ) -> Attended<OUTPUT> {
-        let (speaks, seen) = (at.lane == 0, at.seen_by_all());
+        let (speaks, seen) = (rows.at.lane == 0, rows.at.seen_by_all());
         let mut softmax = OnlineSoftmax::EMPTY;
         let mut output = Accumulator::zero();
+        let anew = || if F::MASKS { rows.anew() } else { rows };
         let mut block = blocks.end - 1;
         rings.k.wait();
         let scores = Self::multiply_keys::<E>(kept, q, rings.k.tile());
+        let mut ready = Self::prepare::<E, F>(anew(), block);
         let mut scores = [scores.wait::<0>()];
         rings.k.release(speaks);
         // There is no output to be rescaled yet.
-        let _ = Self::take(at, seen, &mut softmax, &mut scores, block, scaling);
-        let mut probabilities = left::<E, SCORES>(&scores[0], |_, p| p);
+        let _ = Self::take::<E, F>(
+            anew(),
+            seen,
+            &mut softmax,
+            &mut scores,
+            &mut ready,
+            (block, scaling),
+        );
+        let mut probabilities = Self::left::<E>(&scores[0], ready.kept);
         if block > blocks.first {
             rings.k.wait();
         }
@@ -129,9 +185,12 @@ where
             let scores = Self::multiply_keys::<E>(kept, q, rings.k.tile());
             rings.v.wait();
             let growing = Self::multiply_values::<E>(output, &probabilities, rings.v.tile());
+            let mut ready = Self::prepare::<E, F>(anew(), block);
             let mut scores = [scores.wait::<1>()];
             rings.k.release(speaks);
-            let rescaling = Self::take(at, seen, &mut softmax, &mut scores, block, scaling);
+            let turn = (block, scaling);
+            let rescaling =
+                Self::take::<E, F>(anew(), seen, &mut softmax, &mut scores, &mut ready, turn);
             // Exponentials are computed before the waits that follow.
             scores = hint::opaque(scores);
             softmax.complete();
@@ -140,7 +199,7 @@ where
             }
             let mut outputs = [growing.wait::<0>()];
             rings.v.release(speaks);
-            probabilities = left::<E, SCORES>(&scores[0], |_, p| p);
+            probabilities = Self::left::<E>(&scores[0], ready.kept);
             rescaling.apply(&mut outputs);
             [output] = outputs;
         }
@@ -151,28 +210,56 @@ where
         (softmax, output)
     }
 
+    /// What takes time and depends on no score, while a block's scores are computed.
+    #[inline(always)]
+    unsafe fn prepare<E: Factor, F: Features>(rows: ScoreRows<'_, SCORES>, block: i32) -> Ready {
+        let (first_key, problem) = (block * Self::KEYS as i32, rows.problem());
+        let mut ready = Ready { ahead: [[[0; 2]; MOST_FRAGMENTS]; 1], kept: None };
+        if F::MASKS {
+            const { assert!(!F::MASKS || SCORES.is_multiple_of(4 * GROUP)) };
+            rows.load_ahead::<E, 1>(true, &mut ready.ahead, first_key);
+        }
+        if F::ALL && problem.dropped != 0 {
+            ready.kept = Some(Kept::draw::<SCORES>(&rows.at, first_key));
+        }
+        ready
+    }
+
     /// Turns scores of a block of keys into exponentials: how the output is to be rescaled.
     #[inline(always)]
-    unsafe fn take(
-        at: &ThreadRows,
+    unsafe fn take<E: Factor, F: Features>(
+        rows: ScoreRows<'_, SCORES>,
         seen: Seen,
         softmax: &mut OnlineSoftmax<1>,
         scores: &mut [Accumulator<SCORES>; 1],
-        block: i32,
-        (prescale, exponents): Scaling,
+        ready: &mut Ready,
+        (block, (prescale, exponents)): (i32, Scaling),
     ) -> Rescaling<1> {
-        if prescale != 1.0 {
+        let first_key = block * Self::KEYS as i32;
+        if F::MASKS {
+            let prescale = hint::opaque(prescale);
+            rows.adjust::<E, F, 1>(scores, (true, &mut ready.ahead), first_key, prescale);
+        } else if prescale != 1.0 {
             unroll!(h in 2 => {
                 scores[0].map_row(h, |_, score| score * prescale);
             });
         }
-        let first_key = block * Self::KEYS as i32;
         if !seen.sees_all(first_key, Self::KEYS as i32) {
-            at.hide(&mut scores[0], first_key);
+            rows.at.hide(&mut scores[0], first_key);
         }
         let rescaling = softmax.raise(scores, exponents);
         softmax.exponentiate(scores, exponents);
         rescaling
+    }
+
+    /// The left factor of the second product: the probabilities that dropout keeps, if there is any.
+    #[inline(always)]
+    fn left<E: Factor>(probabilities: &Accumulator<SCORES>, kept: Option<Kept>) -> Left {
+        let mut words = left::<E, SCORES>(probabilities, |_, p| p);
+        if let Some(kept) = kept {
+            kept.apply::<SCORES>(&mut words);
+        }
+        words
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a block and a warpgroup have of the problem; the layout of shared memory.
 
 use super::ring::{Detour, Ring};
+use crate::attention::row_facts::{ROW_FACTS_BYTES, RowFacts};
 use cuda_std::shared;
 
 /// How the kernel is cut: `WARPGROUPS` consumers of 64 rows, rows of q and k of `PANELS` panels,
@@ -71,7 +72,7 @@ impl<
     pub const REPLACES_Q: bool = PANELS > 2;
     /// Tiles of q in shared memory: where it stays there, the next comes while this one is read, if
     /// there is room.
-    const Q_STAGES: u32 = if KEEPS_Q || Self::REPLACES_Q { 1 } else { 2 };
+    const Q_STAGES: u32 = if KEEPS_Q || PANELS > 1 { 1 } else { 2 };
     /// Bytes of a tile of q.
     const Q_BYTES: u32 = PANELS as u32 * Self::ROWS * PANEL_ROW;
     /// Bytes of a block of keys.
@@ -92,6 +93,8 @@ impl<
     /// Bytes of shared memory.
     pub const SHARED_BYTES: u32 =
         Self::BARRIERS + (Self::Q_STAGES + 2 * STAGES) * Ring::BARRIERS + Detour::BARRIERS;
+    /// The same with masks: behind the rest are facts of the tile's rows.
+    pub const SHARED_BYTES_WITH_MASKS: u32 = Self::SHARED_BYTES + Self::ROWS * ROW_FACTS_BYTES;
 
     /// The rings before anything is in them.
     #[inline(always)]
@@ -106,6 +109,13 @@ impl<
             v: Ring::new((base + Self::V, STAGES), Self::V_BYTES, v),
             detour: Detour::new(v + STAGES * Ring::BARRIERS),
         }
+    }
+
+    /// Where the facts of the rows of warp `warp` of the consumers are.
+    #[inline(always)]
+    pub fn row_facts(warp: u32) -> RowFacts {
+        let before = Self::SHARED_BYTES + warp * WARP_ROWS * ROW_FACTS_BYTES;
+        RowFacts { at: shared::dynamic() + before }
     }
 
     /// Where warp `warp` of the consumers puts its output: the first panel, and from one to the next.

@@ -17,6 +17,8 @@
 //!   rows that others follow are stored one by one.
 //! - Overlap: a consumer's tensor cores multiply a block's scores and the output of the block before,
 //!   while it takes exponentials; and consumers drift apart, so that some multiply while others do not.
+//! - What scores have of their own, masks and biases, and dropout's random words come while a block's
+//!   products are computed.
 //! - Registers: those that the producer gives back let a consumer hold 64 rows of output, scores,
 //!   probabilities and, where they fit, q.
 //! - Roofline: the tensor cores, by `wgmma`, until the card runs into its limit of power.
@@ -25,7 +27,7 @@ use super::{
     cut::{Cut, WARPS},
     products::Factor,
 };
-use crate::attention::problem::AttentionForward;
+use crate::attention::{features::Features, problem::AttentionForward};
 use cuda_std::{
     fence, thread,
     tma::TensorMap,
@@ -65,7 +67,7 @@ where
     /// cut's rows, its features and dimensions those of the instance, and the launch of the cut's
     /// threads and shared memory.
     #[inline(always)]
-    pub unsafe fn forward<E: Factor>(problem: &AttentionForward, maps: Maps) {
+    pub unsafe fn forward<E: Factor, F: Features>(problem: &AttentionForward, maps: Maps) {
         let thread = thread::thread_idx_x();
         let rings = Self::rings();
         if thread == 0 {
@@ -94,7 +96,7 @@ where
                 3 => warpgroup::increase_registers::<160>(),
                 _ => warpgroup::increase_registers::<112>(),
             }
-            Self::consume::<E>(problem, maps, rings, warp - WARPS);
+            Self::consume::<E, F>(problem, maps, rings, warp - WARPS);
         }
     }
 }

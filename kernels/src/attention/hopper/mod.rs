@@ -8,14 +8,18 @@
 //! | [`forward`] | the forward kernel's body: who does what |
 //! | [`produce`] | the producer: tiles of q, k and v by TMA |
 //! | [`consume`] | the consumers: scores, their softmax, output |
+//! | [`scores`] | which scores a thread has, and how what they have of their own gets to it |
+//! | [`patches`] | which probabilities of a thread dropout keeps |
 //! | [`products`] | the two products |
 //! | [`store`] | the output on its way to global memory |
 
 pub mod consume;
 pub mod cut;
 pub mod forward;
+pub mod patches;
 pub mod produce;
 pub mod products;
 pub mod ring;
+pub mod scores;
 pub mod store;
 pub mod tile;

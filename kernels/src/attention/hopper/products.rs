@@ -1,7 +1,10 @@
 //! The two products, and their left factors in registers.
 
 use super::cut::{CONSUMER_ROWS, Cut, PANEL_ROW, WARP_ROWS};
-use crate::{attention::portable::swizzle::Swizzle as Chunks, numbers::Element};
+use crate::{
+    attention::{bias::BiasElement, portable::swizzle::Swizzle as Chunks},
+    numbers::Element,
+};
 use cuda_std::{
     convert, hint, matrix,
     wgmma::{self, Accumulator, InFlight, KMajor, Layout, MnMajor, Operand, Shape, Swizzle},
@@ -9,7 +12,7 @@ use cuda_std::{
 use half::{bf16, f16};
 
 /// An element type that `wgmma` multiplies.
-pub trait Factor: Element<Accumulator = f32> + wgmma::Element {
+pub trait Factor: BiasElement + Element<Accumulator = f32> + wgmma::Element {
     /// Two elements in a word, the first in the lower half.
     fn pair(first: f32, second: f32) -> u32;
 }

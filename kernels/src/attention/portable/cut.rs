@@ -1,7 +1,7 @@
 //! What a block and a warp have of the problem; the layout of shared memory.
 
-use super::{facts::FACTS_BYTES, row_facts::ROW_FACTS_BYTES, swizzle::Swizzle};
-use crate::attention::features::Features;
+use super::{facts::FACTS_BYTES, swizzle::Swizzle};
+use crate::attention::{features::Features, row_facts::ROW_FACTS_BYTES};
 
 /// How the kernel is cut, for elements of `BYTES` bytes: `M` fragments of 16 rows a warp, `WARPS`
 /// warps, rows of q and k of `DEPTH` steps of two chunks, of v and o of `8 * COLUMNS` elements, blocks

@@ -2,8 +2,8 @@
 //! which the products need nearly all, and is read where it is needed, once for each block of keys.
 
 use crate::attention::{
-    online_softmax::Exponents, problem::AttentionForward, rows::Rows, schedule::Place,
-    sequence::Sequence,
+    mask::BankIndex, online_softmax::Exponents, problem::AttentionForward, row_facts::RowFacts,
+    rows::Rows, schedule::Place, sequence::Sequence,
 };
 use cuda_std::shared;
 
@@ -38,10 +38,13 @@ impl Span {
     }
 }
 
-/// The batch entry's index in the bank of masks and biases, `None` if the bank does not have it.
-pub type BankIndex = Option<i32>;
-
 impl Facts {
+    /// Those of the block's rows, behind these.
+    #[inline(always)]
+    pub fn of_rows(self) -> RowFacts {
+        RowFacts { at: self.at + FACTS_BYTES }
+    }
+
     /// Puts the facts there; a barrier must follow.
     ///
     /// # Safety

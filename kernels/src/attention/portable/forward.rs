@@ -22,15 +22,17 @@ use super::{
     load::{KeyRows, copy_queries},
     operand::Operand,
     patches::Patches,
-    row_facts::RowFacts,
-    scores::{WarpRows, scale},
+    scores::WarpRows,
     store::{Results, RowPlaces, store_rows},
 };
 use crate::attention::{
+    adjust::{AdjustScores, scale},
     dropout::Dropout,
     features::{Features, scaling},
+    lane_rows::MOST_FRAGMENTS,
     mask::bank_index,
     online_softmax::{Fragment, OnlineSoftmax},
+    per_score::LoadPerScore,
     problem::{AttentionForward, Strides, flags},
     rows::Rows,
 };
@@ -76,12 +78,12 @@ impl<
         let mut blocks = if index.is_some() { blocks } else { 0 };
 
         let sources = Self::sources::<E>(&rows);
-        let facts = Facts { at: shared::dynamic() + Self::FACTS };
+        let facts = Self::facts();
         if thread == 0 {
             facts.store((&rows, span), sources, scaling::<F>(problem), index);
         }
         if F::MASKS && blocks > 0 && thread < Self::ROWS {
-            RowFacts::behind(facts).store::<E>(&rows, index, (first_row, thread));
+            facts.of_rows().store::<E>(&rows, index, (first_row, thread));
         }
         let mut kept = [[[0; 4]; DEPTH]; M];
         if blocks > 0 {
@@ -100,10 +102,10 @@ impl<
         thread::sync_threads();
 
         // Masks or biases of the next block of keys.
-        let mut ahead = [[[0; 2]; KEYS]; M];
+        let mut ahead = [[[0; 2]; MOST_FRAGMENTS]; M];
         if F::MASKS && blocks > 0 {
             let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
-            at.load_ahead::<E, F, M, KEYS>(facts, &mut ahead, at.span.key(blocks - 1, count));
+            at.load_ahead::<E, M>(F::AHEAD, &mut ahead, at.span.key(blocks - 1, count));
         }
         let mut softmax = OnlineSoftmax::<M>::EMPTY;
         let mut output = [[[0.0; 4]; COLUMNS]; M];
@@ -133,13 +135,13 @@ impl<
                 let seen = at.seen(at.first, Self::WARP_ROWS as i32);
                 let whole = seen.sees_all(first_key, count);
                 if F::MASKS {
-                    at.adjust::<E, F, M, KEYS>(facts, &mut scores, &mut ahead, first_key, prescale);
+                    at.adjust::<E, F, M>(&mut scores, (F::AHEAD, &mut ahead), first_key, prescale);
                 }
                 if !whole {
                     at.hide(&mut scores, first_key);
                 }
                 if F::MASKS && blocks > 0 {
-                    at.load_ahead::<E, F, M, KEYS>(facts, &mut ahead, first_key - count);
+                    at.load_ahead::<E, M>(F::AHEAD, &mut ahead, first_key - count);
                 }
                 let stage = Self::stage(blocks);
                 if F::ALL && problem.dropped != 0 {
@@ -159,17 +161,22 @@ impl<
             } else if F::MASKS && blocks > 0 {
                 let at = Self::warp_rows(problem, facts.span(), hint::opaque(thread));
                 let first_key = at.span.key(blocks - 1, count);
-                at.load_ahead::<E, F, M, KEYS>(facts, &mut ahead, first_key);
+                at.load_ahead::<E, M>(F::AHEAD, &mut ahead, first_key);
             }
         }
         Self::finish::<E, F>(problem, facts, &softmax, &output);
     }
 
+    #[inline(always)]
+    fn facts() -> Facts {
+        Facts { at: shared::dynamic() + Self::FACTS }
+    }
+
     /// The rows of a thread's warp.
     #[inline(always)]
-    fn warp_rows(problem: &AttentionForward, span: Span, thread: u32) -> WarpRows<'_> {
+    fn warp_rows(problem: &AttentionForward, span: Span, thread: u32) -> WarpRows<'_, KEYS> {
         let first = span.first_row + (thread / 32 * Self::WARP_ROWS) as i32;
-        WarpRows { problem, span, first, lane: thread % 32 }
+        WarpRows { problem, span, facts: Self::facts().of_rows(), first, lane: thread % 32 }
     }
 
     /// Where the rows of q of a thread's warp are in shared memory.

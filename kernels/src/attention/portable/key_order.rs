@@ -6,11 +6,7 @@
 //! fragments are those of 8 neighbouring keys: their mask is one load of 8 bytes, their bias one or
 //! two of 16.
 
-/// Neighbouring keys of a lane.
-pub const RUN: i32 = 8;
-
-/// Fragments that make up a run, and whose keys those of other four follow.
-pub const FRAGMENTS: usize = 4;
+use crate::attention::lane_rows::{GROUP, GROUP_KEYS, RUN};
 
 /// The first key of a lane, of the first 32.
 #[inline(always)]
@@ -27,7 +23,7 @@ pub const fn offset(n: usize, e: usize) -> u32 {
 /// From the key of a column in the first fragment to that of the same column in fragment `n`.
 #[inline(always)]
 pub const fn fragment(n: usize) -> u32 {
-    (n / FRAGMENTS * 32 + n % FRAGMENTS * 2) as u32
+    (n / GROUP * GROUP_KEYS as usize + n % GROUP * 2) as u32
 }
 
 /// The key of a column of the first fragment.

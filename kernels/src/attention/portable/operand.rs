@@ -1,14 +1,18 @@
 //! The products of each element type.
 
 use super::{key_order, swizzle::Swizzle};
-use crate::{attention::online_softmax::Fragment, marks, numbers::Element};
+use crate::{
+    attention::{bias::BiasElement, online_softmax::Fragment},
+    marks,
+    numbers::Element,
+};
 use cuda_std::{convert, hint, matrix, mma, shared};
 use half::{bf16, f16};
 
 /// An element type that tensor cores multiply.
 ///
 /// A *step* of a product is what two chunks of a row hold: 16 elements of 16 bits, or 8 of f32.
-pub trait Operand: Element<Accumulator = f32> {
+pub trait Operand: BiasElement + Element<Accumulator = f32> {
     /// Fragments of probabilities in a step of the second product.
     const FRAGMENTS: usize;
 
@@ -62,13 +66,10 @@ pub trait Operand: Element<Accumulator = f32> {
     /// # Safety
     /// The place must be free.
     unsafe fn stage(layout: Swizzle, row: u32, lane: u32, n: usize, columns: [f32; 2]);
-
-    /// The elements in a word: two, or one twice.
-    fn widen_word(word: u32) -> [f32; 2];
 }
 
 macro_rules! halves {
-    ($($T:ident: $multiply:ident, $pack:ident, $unpack:ident;)*) => {$(
+    ($($T:ident: $multiply:ident, $pack:ident;)*) => {$(
         impl Operand for $T {
             const FRAGMENTS: usize = 2;
 
@@ -104,17 +105,13 @@ macro_rules! halves {
                 let to = layout.along(row, n as u32) + lane % 4 * 4;
                 shared::store(to, convert::$pack(columns[0], columns[1]));
             }
-            #[inline(always)]
-            fn widen_word(word: u32) -> [f32; 2] {
-                convert::$unpack(word)
-            }
         }
     )*};
 }
 
 halves! {
-    f16: m16n8k16_f16, pack_f16x2, unpack_f16x2;
-    bf16: m16n8k16_bf16, pack_bf16x2, unpack_bf16x2;
+    f16: m16n8k16_f16, pack_f16x2;
+    bf16: m16n8k16_bf16, pack_bf16x2;
 }
 
 /// An f32 as the sum of two tf32, but for 2^-22 of it: each is rounded to the 10 bits of a tf32's
@@ -196,9 +193,5 @@ impl Operand for f32 {
         let t = lane % 4;
         let to = layout.along(row ^ (t / 2 * 16), 2 * n as u32) + t % 2 * 8;
         shared::store(to, columns);
-    }
-    #[inline(always)]
-    fn widen_word(word: u32) -> [f32; 2] {
-        [f32::from_bits(word); 2]
     }
 }

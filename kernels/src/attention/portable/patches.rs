@@ -2,7 +2,7 @@
 //! it has in two neighbouring fragments.
 
 use super::{facts::Facts, key_order, scores::WarpRows};
-use crate::attention::dropout::Dropout;
+use crate::attention::{dropout::Dropout, lane_rows::LaneRows};
 
 /// The patches of a lane in a block of keys.
 #[derive(Clone, Copy)]
@@ -23,7 +23,11 @@ impl Patches {
     /// # Safety
     /// The facts must be those of the block, and the problem's pointers to seed and offset valid.
     #[inline(always)]
-    pub unsafe fn of(rows: &WarpRows, facts: Facts, first_key: i32) -> Self {
+    pub unsafe fn of<const KEYS: usize>(
+        rows: &WarpRows<'_, KEYS>,
+        facts: Facts,
+        first_key: i32,
+    ) -> Self {
         let (place, _) = facts.place();
         Patches {
             dropout: Dropout::of(rows.problem),

@@ -1,21 +1,18 @@
-//! What a block has found out about each of its rows, in shared memory behind the facts: with all
-//! features, and read where it is needed.
+//! What has been found out about each row of a tile, in shared memory: where scores have something of
+//! their own, and read where it is needed.
 
-use super::facts::{BankIndex, FACTS_BYTES, Facts};
-use crate::{
-    attention::{bias, rows::Rows, score_tensor::ScoreTensor},
-    numbers::Element,
-};
+use super::{bias, mask::BankIndex, rows::Rows, score_tensor::ScoreTensor};
+use crate::numbers::Element;
 use cuda_std::shared;
 
 /// Bytes that the facts of a row take: two vectors of 16.
 pub const ROW_FACTS_BYTES: u32 = 32;
 
-/// Where the facts of a tile's rows are in shared memory.
+/// Where the facts of some rows of a tile are in shared memory.
 #[derive(Clone, Copy)]
 pub struct RowFacts {
     /// Their address, aligned to 16.
-    at: u32,
+    pub at: u32,
 }
 
 /// What ALiBi takes from a row.
@@ -28,14 +25,8 @@ pub struct Alibi {
 }
 
 impl RowFacts {
-    /// Behind the facts.
-    #[inline(always)]
-    pub fn behind(facts: Facts) -> Self {
-        RowFacts { at: facts.at + FACTS_BYTES }
-    }
-
-    /// Puts the facts of row `i` of the tile, which begins at row `first`, there; a barrier must
-    /// follow. A row that does not count gets those of the last that does; some do.
+    /// Puts the facts of row `i` of those from row `first` on there; a barrier must follow. A row that
+    /// does not count gets those of the last that does; some do.
     ///
     /// # Safety
     /// One thread for each row. The place must be free, and the problem's slopes valid.
@@ -51,7 +42,7 @@ impl RowFacts {
         shared::store(self.of(i) + 16, [slope.to_bits(), query as u32]);
     }
 
-    /// Where row `i` of the tile begins in the mask.
+    /// Where row `i` begins in the mask.
     ///
     /// # Safety
     /// The facts must be there.
@@ -60,7 +51,7 @@ impl RowFacts {
         shared::load::<u64>(self.of(i)) as *const u8
     }
 
-    /// Where row `i` of the tile begins in the bias.
+    /// Where row `i` begins in the bias.
     ///
     /// # Safety
     /// The facts must be there.
@@ -69,7 +60,7 @@ impl RowFacts {
         shared::load::<u64>(self.of(i) + 8) as *const u8
     }
 
-    /// What ALiBi takes from row `i` of the tile.
+    /// What ALiBi takes from row `i`.
     ///
     /// # Safety
     /// The facts must be there.

@@ -1,6 +1,6 @@
 //! Softcap, by hand: the hardware's own tanh is good to 2^-11 only.
 
-use crate::attention::{online_softmax::Fragment, problem::AttentionForward};
+use super::{problem::AttentionForward, row_elements::RowElements};
 use core::f32::consts::LOG2_E;
 use cuda_std::{
     math,
@@ -15,21 +15,21 @@ const SMALL: f32 = 0.75;
 /// # Safety
 /// Convergent: the whole warp. There is a softcap.
 #[inline(always)]
-pub unsafe fn cap<const M: usize, const KEYS: usize>(
+pub unsafe fn cap<const M: usize>(
     problem: &AttentionForward,
-    scores: &mut [[Fragment; KEYS]; M],
+    scores: &mut [impl RowElements; M],
     factor: f32,
 ) {
     let AttentionForward { softcap, softcap_inverse: inverse, .. } = *problem;
     if warp::vote_any(FULL_MASK, !are_small(scores, factor * inverse)) {
-        for_each(scores, |score| {
+        change_all(scores, |score| {
             let (score, x) = (score * factor, score * factor * inverse);
             // Both, so that there is no branch.
             let (small, large) = (score * tanh_over(x), softcap * tanh(x));
             if x.abs() < SMALL { small } else { large }
         });
     } else {
-        for_each(scores, |score| {
+        change_all(scores, |score| {
             let score = score * factor;
             score * tanh_over(score * inverse)
         });
@@ -39,18 +39,13 @@ pub unsafe fn cap<const M: usize, const KEYS: usize>(
 /// Whether a lane's scores times `factor` are all small, by the sum of their fourth powers: it may say
 /// no where they are.
 #[inline(always)]
-fn are_small<const M: usize, const KEYS: usize>(
-    scores: &[[Fragment; KEYS]; M],
-    factor: f32,
-) -> bool {
+fn are_small<const M: usize>(scores: &[impl RowElements; M], factor: f32) -> bool {
     // Two at a time, so that a chain of dependent instructions is half as long.
     let mut sums = [0.0; 2];
     unroll!(m in M, up to 2 => {
-        unroll!(n in KEYS, up to 16 => {
-            unroll!(i in 4 => {
-                let square = scores[m][n][i] * scores[m][n][i];
-                sums[i % 2] = math::fma(square, square, sums[i % 2]);
-            });
+        scores[m].for_each(|_, i, score| {
+            let square = score * score;
+            sums[i % 2] = math::fma(square, square, sums[i % 2]);
         });
     });
     let square = factor * factor;
@@ -58,16 +53,9 @@ fn are_small<const M: usize, const KEYS: usize>(
 }
 
 #[inline(always)]
-fn for_each<const M: usize, const KEYS: usize>(
-    scores: &mut [[Fragment; KEYS]; M],
-    change: impl Fn(f32) -> f32,
-) {
+fn change_all<const M: usize>(scores: &mut [impl RowElements; M], change: impl Fn(f32) -> f32) {
     unroll!(m in M, up to 2 => {
-        unroll!(n in KEYS, up to 16 => {
-            unroll!(i in 4 => {
-                scores[m][n][i] = change(scores[m][n][i]);
-            });
-        });
+        scores[m].map(|_, _, score| change(score));
     });
 }
 
