@@ -1,9 +1,9 @@
 //! What single scores have of their own, masks and biases, on its way to registers.
 //!
-//! Of the next block of keys it is asked for before the exponentials of this one are computed, in
-//! whose shadow latency lies. Where features leave registers for it, masks or biases of 16 bits are
-//! loaded then, and biases of the block after it fetched, which come from memory; all else is only
-//! fetched, to the L2 cache.
+//! It is asked for before it is needed, so that its latency lies in the shadow of other work: in the
+//! portable kernel of exponentials, for the next block of keys, on Hopper of products. Where there are
+//! registers for it, masks or biases of 16 bits are loaded then, and biases of the block after it
+//! fetched, which come from memory; all else is only fetched, to the L2 cache.
 
 use super::{
     bias::BiasElement,

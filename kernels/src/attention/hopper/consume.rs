@@ -64,9 +64,11 @@ where
         mut rings: Rings,
         warp: u32,
     ) {
+        // With masks there are no registers for what can be found anew for each tile.
         let anew = || if F::MASKS { problem.anew() } else { *problem };
+        let common = scaling::<F>(problem);
+        let scaling = |anew: &AttentionForward| if F::MASKS { scaling::<F>(anew) } else { common };
         let (block, mut turn) = (thread::block_idx_x(), 0);
-        let scale = scaling::<F>(problem);
         while let Some(number) = Self::next(&anew(), block, &mut turn) {
             // What depends on the lane is found anew for each tile: that is cheaper than to keep it in
             // registers.
@@ -74,16 +76,15 @@ where
             let of_tile = anew();
             let at = ThreadRows::of(Self::tile(&of_tile, number), warp, lane);
             let index = if F::MASKS { bank_index(&of_tile, at.tile.rows.batch) } else { Some(0) };
-            let before = if F::MASKS { scaling::<F>(&of_tile) } else { scale };
-            let (softmax, output) = Self::attend::<E, F>(at, index, &mut rings, before, warp);
-            // And with masks what blocks of keys do not depend on.
+            let (softmax, output) =
+                Self::attend::<E, F>(at, index, &mut rings, scaling(&of_tile), warp);
             let after = anew();
-            let (at, (_, exponents), warp) = if F::MASKS {
+            let (_, exponents) = scaling(&after);
+            let (at, warp) = if F::MASKS {
                 let [number, warp, lane] = hint::opaque([number, warp, lane]);
-                let tile = Self::tile(&after, number);
-                (ThreadRows::of(tile, warp, lane), scaling::<F>(&after), warp)
+                (ThreadRows::of(Self::tile(&after, number), warp, lane), warp)
             } else {
-                (at, scale, warp)
+                (at, warp)
             };
             let results = [0, 1].map(|h| {
                 let (mut factor, mut lse) = softmax.finish(0, h, exponents);
@@ -244,6 +245,8 @@ where
                 scores[0].map_row(h, |_, score| score * prescale);
             });
         }
+        // With all features registers are rarer than instructions.
+        let seen = if F::ALL { rows.at.seen_by_all() } else { seen };
         if !seen.sees_all(first_key, Self::KEYS as i32) {
             rows.at.hide(&mut scores[0], first_key);
         }

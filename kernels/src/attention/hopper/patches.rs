@@ -28,7 +28,7 @@ impl Kept {
         let (rows, lane) = (&at.tile.rows, at.lane);
         let dropout = Dropout::of(rows.problem);
         let plane = rows.batch * rows.problem.heads + rows.group;
-        let (query, odd) = (at.row(0) as u32, lane % 2 != 0);
+        let (query, odd) = (at.row(0) as u32, lane % 2 == 1);
         // The first key of the thread's patch of fragments 0 and 1.
         let key = first_key as u32 + lane % 2 * 8 + lane % 4 / 2 * 4;
         let (own_bytes, other_bytes) = if odd { (0x7632, 0x5410) } else { (0x5410, 0x7632) };

@@ -130,7 +130,7 @@ unsafe fn swap<const WORDS: usize>(
 unsafe fn transpose_halves(lane: u32, [a, b]: [u32; 2]) -> [u32; 2] {
     let ([a], [b]) = swap(lane, 2, [a], [b]);
     // The lane has two elements of lanes 0 and 2, or 1 and 3, of which it keeps one each.
-    let odd = lane % 2 != 0;
+    let odd = lane % 2 == 1;
     let given = bits::permute_by(a, b, if odd { 0x5410 } else { 0x7632 });
     let taken = warp::shuffle_xor(FULL_MASK, given, 1);
     [
