@@ -18,7 +18,7 @@ pub(super) fn tiles() -> impl Iterator<Item = &'static str> {
 }
 
 /// Those for masks, biases and all other features, and for nothing else.
-fn takes_masks(tile: &&str) -> bool {
+pub(super) fn takes_masks(tile: &&str) -> bool {
     tile.ends_with("_masked")
 }
 

@@ -1,11 +1,14 @@
 //! Lengths and packed sequences on each tile for Hopper: neither rows of other sequences nor rows that
 //! do not count show, whatever they hold.
 
-use super::hopper::{devices, head_dims, tiles};
+use super::hopper::{devices, head_dims, takes_masks, tiles};
 use fused_attention::Element;
 use half::{bf16, f16};
 use std::{iter, ops::Range};
-use support::attention_case::{AttentionCase, Edit, Operand};
+use support::{
+    attention_case::{AttentionCase, Edit, Operand},
+    softmax_case::ByteMask,
+};
 
 /// Rows of a side's tensor that count, of the batch entry or in all sequences.
 fn counted(
@@ -95,12 +98,20 @@ fn problems(tile: &'static str) -> Vec<AttentionCase> {
         .into()
 }
 
+/// The problem with a mask, if that is what its tile is for.
+fn masked(case: AttentionCase) -> AttentionCase {
+    // A byte that hides nothing.
+    let shows = ByteMask { hidden: 0.0, ..ByteMask::new(&[1, 1]) };
+    let bytes = case.tile.filter(takes_masks).map(|_| shows);
+    AttentionCase { bytes, ..case }
+}
+
 /// Every second problem from problem `first` on.
 fn every_tile<T: Element>(first: usize) {
     let devices = devices();
     for tile in tiles() {
         for case in problems(tile).into_iter().skip(first).step_by(2) {
-            let solved = case.solve::<T>();
+            let solved = masked(case).solve::<T>();
             assert!(solved.expected.o.iter().all(|o| o.is_finite()));
             for device in &devices {
                 solved.assert_right(device);
@@ -139,7 +150,7 @@ fn a_sequence_of_nan() {
             key_offsets: Some(offsets),
             ..AttentionCase::new((1, 1, 0, 0, head_dim))
         };
-        let solved = case.solve::<bf16>();
+        let solved = masked(case).solve::<bf16>();
         let is_nan = |row: usize| solved.expected.o[row * value_dim].is_nan();
         assert!((0..120).all(|row| is_nan(row) == (40..80).contains(&row)));
         devices.iter().for_each(|device| solved.assert_right(device));

@@ -64,28 +64,20 @@ where
         mut rings: Rings,
         warp: u32,
     ) {
-        // With masks there are no registers for what can be found anew for each tile.
-        let anew = || if F::MASKS { problem.anew() } else { *problem };
-        let common = scaling::<F>(problem);
-        let scaling = |anew: &AttentionForward| if F::MASKS { scaling::<F>(anew) } else { common };
         let (block, mut turn) = (thread::block_idx_x(), 0);
-        while let Some(number) = Self::next(&anew(), block, &mut turn) {
-            // What depends on the lane is found anew for each tile: that is cheaper than to keep it in
-            // registers.
+        while let Some(number) = Self::next(&problem.anew(), block, &mut turn) {
+            // What a tile is, and what depends on the lane, is found anew for each, before its blocks of
+            // keys and after them: that is cheaper than to keep it in registers.
             let lane = hint::opaque(warp::lane_id());
-            let of_tile = anew();
+            let of_tile = problem.anew();
             let at = ThreadRows::of(Self::tile(&of_tile, number), warp, lane);
             let index = if F::MASKS { bank_index(&of_tile, at.tile.rows.batch) } else { Some(0) };
             let (softmax, output) =
-                Self::attend::<E, F>(at, index, &mut rings, scaling(&of_tile), warp);
-            let after = anew();
-            let (_, exponents) = scaling(&after);
-            let (at, warp) = if F::MASKS {
-                let [number, warp, lane] = hint::opaque([number, warp, lane]);
-                (ThreadRows::of(Self::tile(&after, number), warp, lane), warp)
-            } else {
-                (at, warp)
-            };
+                Self::attend::<E, F>(at, index, &mut rings, scaling::<F>(&of_tile), warp);
+            let after = problem.anew();
+            let (_, exponents) = scaling::<F>(&after);
+            let [number, warp, lane] = hint::opaque([number, warp, lane]);
+            let at = ThreadRows::of(Self::tile(&after, number), warp, lane);
             let results = [0, 1].map(|h| {
                 let (mut factor, mut lse) = softmax.finish(0, h, exponents);
                 if F::ALL && problem.dropped != 0 {
