@@ -166,7 +166,7 @@ pub struct AttentionTile {
     pub value_dim: u32,
     /// Rows of a tile: queries, or packed pairs of query and head.
     pub rows: u32,
-    /// Keys of a block of keys, in the plain kernel.
+    /// Keys of a block of keys, in the plain kernel if there is one.
     pub keys: u32,
     /// Threads in a block, exactly.
     pub threads: u32,

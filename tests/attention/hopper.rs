@@ -228,3 +228,28 @@ fn repeated_rows_take_other_kernels() {
     assert!(explanation.tile.starts_with("portable"));
     assert!(explanation.to_string().contains("has no tensor map of k: a stride is 0"));
 }
+
+/// What kernels a tile has, and has not.
+#[test]
+fn what_a_tile_is_for_is_told() {
+    let case = AttentionCase::new((1, 1, 20, 100, 64));
+    let masked = AttentionCase { bytes: Some(ByteMask::new(&[20, 100])), ..case.clone() };
+    let softcap = AttentionCase { softcap: Some(20.0), ..AttentionCase::new((1, 1, 100, 100, 64)) };
+    for device in devices() {
+        let passed_over = |case: &AttentionCase| {
+            case.solve::<bf16>().explain(&device).expect("there is a tile").passed_over
+        };
+        let told = |case: &AttentionCase, tile: &str| {
+            let passed_over = passed_over(case);
+            let reason = passed_over.iter().find(|(name, _)| *name == tile);
+            reason.map(|(_, reason)| reason.clone()).unwrap_or_default()
+        };
+        let alone = "has kernels for masks, biases, softcap and dropout alone";
+        assert_eq!(told(&case, "hopper_d64_masked"), alone);
+        let none = "has no kernel for masks, biases, softcap or dropout";
+        assert_eq!(told(&masked, "hopper_d64"), none);
+        // Of the tile that is taken there is no plain entry to be told of.
+        assert!(passed_over(&softcap).iter().all(|(name, _)| !name.contains("plain entry")));
+        assert_eq!(told(&masked, "its plain entry"), "there is a boolean mask");
+    }
+}

@@ -7,6 +7,7 @@ use half::{bf16, f16};
 use std::{iter, ops::Range};
 use support::{
     attention_case::{AttentionCase, Edit, Operand},
+    is_gpu, on_every_backend,
     softmax_case::ByteMask,
 };
 
@@ -155,4 +156,35 @@ fn a_sequence_of_nan() {
         assert!((0..120).all(|row| is_nan(row) == (40..80).contains(&row)));
         devices.iter().for_each(|device| solved.assert_right(device));
     }
+}
+
+/// So many tiles that each block takes several, and passes over some, on a GPU too.
+#[test]
+fn each_block_takes_several_tiles() {
+    on_every_backend(|device| {
+        let (sequences, heads) = if is_gpu(device) { (96, 24) } else { (12, 2) };
+        let offsets = |step: i32| -> Vec<i32> {
+            let length = |i: i32| if i % 5 == 3 { 0 } else { i * step % 290 + 1 };
+            (0..=sequences).map(|end| (0..end).map(length).sum()).collect()
+        };
+        let packed = AttentionCase {
+            kv_heads: heads / 2,
+            query_offsets: Some(offsets(37)),
+            key_offsets: Some(offsets(53)),
+            counts_on_device: true,
+            ..AttentionCase::new((1, heads, 0, 0, 64))
+        };
+        let bytes = Some(ByteMask::new(&[heads, 1, 150]));
+        let batch = sequences as usize;
+        let dense = AttentionCase { bytes, ..AttentionCase::new((batch, heads, 200, 150, 64)) };
+        let dropped = AttentionCase { dropout: Some((0.3, 5, 6)), ..dense.clone() };
+        for case in [packed.clone(), packed.causal(), dense.causal(), dropped] {
+            let solved = case.solve_for::<bf16>(device);
+            if device.compute_capability() == (9, 0) {
+                let tile = solved.explain(device).expect("there is a tile").tile;
+                assert!(tile.starts_with("hopper"), "{tile}");
+            }
+            solved.assert_right(device);
+        }
+    });
 }

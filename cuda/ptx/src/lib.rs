@@ -2,8 +2,8 @@
 //!
 //! Kernels are built ahead of time, one PTX file for each entry, in a folder for each
 //! architecture: `ptx/sm_70/softmax_warp.ptx`. Beside it, the same name with `.cubin` has its machine
-//! code, for devices of that very architecture, which spares the driver compiling it. A crate that carries such a folder packs it in its
-//! build script,
+//! code, for devices of that very architecture, which spares the driver compiling it. A crate that
+//! carries such a folder packs it in its build script,
 //!
 //! ```no_run
 //! // build.rs

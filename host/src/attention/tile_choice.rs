@@ -27,6 +27,15 @@ pub(super) struct Candidate {
     pub tile: &'static AttentionTile,
     pub shared_bytes: u32,
     kernel: Option<Family>,
+    /// What it has kernels for instead, if none for the problem.
+    why_not: &'static str,
+}
+
+impl Candidate {
+    /// Whether there is a kernel.
+    pub fn exists(&self) -> bool {
+        self.kernel.is_some()
+    }
 }
 
 /// What an entry can do beside lengths, packed sequences, causal masks, windows and shared heads.
@@ -81,11 +90,19 @@ fn candidate<Arguments>(
     family: fn(&'static Kernel<Arguments>) -> Family,
 ) -> Candidate {
     let of_dtype = [Dtype::F16, Dtype::Bf16, Dtype::F32].iter().position(|&known| known == dtype);
-    let kernel = of_dtype.and_then(|dtype| variant.kernels[dtype][features as usize]);
+    let kernels = of_dtype.map(|dtype| &variant.kernels[dtype]);
+    let kernel = kernels.and_then(|kernels| kernels[features as usize]);
+    let why_not = match kernels.map(|kernels| kernels.map(|kernel| kernel.is_some())) {
+        None | Some([false, false, false]) => "has no kernel for this type",
+        Some([true, false, false]) => "has no kernel for masks, biases, softcap or dropout",
+        Some([false, ..]) => "has kernels for masks, biases, softcap and dropout alone",
+        Some(_) => "has no kernel for all that is asked for",
+    };
     Candidate {
         tile: &variant.tile,
         shared_bytes: variant.tile.shared_bytes[features as usize],
         kernel: kernel.map(family),
+        why_not,
     }
 }
 
@@ -99,7 +116,7 @@ impl choice::Candidate for Candidate {
 
     fn cut(&self, demand: &Demand) -> Result<(Entry, Cut), String> {
         let Some(kernel) = self.kernel else {
-            return Err(format!("has no kernel for {} with all that is asked for", demand.dtype));
+            return Err(self.why_not.to_owned());
         };
         runs_on(self.tile.arch, demand.capability)?;
         let (needed, most) = (self.shared_bytes, demand.shared_bytes);

@@ -42,7 +42,7 @@ impl Features for Full {
 
 /// What products of q and k are multiplied by, and how what comes of it becomes exponents.
 ///
-/// Without softcap and bias the scale's magnitude waits for the maximum's subtraction.
+/// Without softcap and bias the scale's magnitude becomes part of the coefficient.
 ///
 /// # Safety
 /// The problem's scale must be valid.

@@ -48,7 +48,7 @@ impl Detour {
 /// party fills, or reads, next.
 ///
 /// A stage has two barriers. *Full* has phases of an arrival of the producer and all the bytes of a
-/// tile, *empty* of an arrival of each warp that reads.
+/// tile, unless these report to a [`Detour`]; *empty* of an arrival of each warp that reads.
 #[derive(Clone, Copy)]
 pub struct Ring {
     /// The first stage.
