@@ -39,14 +39,24 @@ pub(super) fn devices() -> Vec<Device> {
     devices
 }
 
-fn problems(tile: &'static str) -> Vec<AttentionCase> {
+/// A problem for a tile, of its head dimensions and so many batch entries, heads, K/V heads, queries and
+/// keys.
+pub(super) fn of_tile(
+    tile: &'static str,
+    (batch, heads, kv_heads, queries, keys): (usize, usize, usize, usize, usize),
+) -> AttentionCase {
     let (head_dim, value_dim) = head_dims(tile);
-    let case = |(batch, heads, kv_heads, queries, keys)| AttentionCase {
+    AttentionCase {
         tile: Some(tile),
         kv_heads,
         value_dim,
         ..AttentionCase::new((batch, heads, queries, keys, head_dim))
-    };
+    }
+}
+
+fn problems(tile: &'static str) -> Vec<AttentionCase> {
+    let (head_dim, value_dim) = head_dims(tile);
+    let case = |sizes| of_tile(tile, sizes);
     let window = AttentionCase { window: Some((70, 5)), ..case((1, 1, 1, 200, 330)) };
     let layout = AttentionCase {
         q: Placement::Permuted,
@@ -73,13 +83,7 @@ fn problems(tile: &'static str) -> Vec<AttentionCase> {
 
 /// Scores with something of their own, over several blocks of keys and tiles.
 fn masked_problems(tile: &'static str) -> Vec<AttentionCase> {
-    let (head_dim, value_dim) = head_dims(tile);
-    let case = |(batch, heads, kv_heads, queries, keys)| AttentionCase {
-        tile: Some(tile),
-        kv_heads,
-        value_dim,
-        ..AttentionCase::new((batch, heads, queries, keys, head_dim))
-    };
+    let case = |sizes| of_tile(tile, sizes);
     let (aligned, odd) = (case((1, 3, 1, 140, 296)), case((2, 2, 2, 130, 163)));
     let bytes = |case: &AttentionCase| Some(ByteMask::new(&case.scores()[1..]));
     let bias = |case: &AttentionCase, wide| {

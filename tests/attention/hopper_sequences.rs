@@ -1,7 +1,7 @@
 //! Lengths and packed sequences on each tile for Hopper: neither rows of other sequences nor rows that
 //! do not count show, whatever they hold.
 
-use super::hopper::{devices, head_dims, takes_masks, tiles};
+use super::hopper::{devices, head_dims, of_tile, takes_masks, tiles};
 use fused_attention::Element;
 use half::{bf16, f16};
 use std::{iter, ops::Range};
@@ -60,13 +60,7 @@ fn poisoned(case: AttentionCase) -> AttentionCase {
 
 /// Some with more tiles than blocks take at once, and sequences that have fewer rows than a tile, or none.
 fn problems(tile: &'static str) -> Vec<AttentionCase> {
-    let (head_dim, value_dim) = head_dims(tile);
-    let case = |(batch, heads, kv_heads, queries, keys)| AttentionCase {
-        tile: Some(tile),
-        kv_heads,
-        value_dim,
-        ..AttentionCase::new((batch, heads, queries, keys, head_dim))
-    };
+    let case = |sizes| of_tile(tile, sizes);
     let lengths = AttentionCase {
         query_lengths: Some(vec![150, 0, 66, 9]),
         key_lengths: Some(vec![299, 31, 129, 0]),
