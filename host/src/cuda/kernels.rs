@@ -97,12 +97,8 @@ impl Kernels {
         let runs = Arch::ALL.into_iter().rev().filter(|arch| arch.runs_on(major, minor));
         for library in libraries.iter() {
             if let Some(arch) = runs.clone().find(|&arch| library.contains(arch, name)) {
-                let own = arch.compute_capability() == (major, minor);
-                let code = if own { library.machine_code(arch, name) } else { Ok(None) };
-                let image = code.and_then(|machine_code| {
-                    Ok(Image { machine_code, ptx: library.get(arch, name)? })
-                });
-                return image.map_err(Error::DamagedPtx);
+                let is_own = arch.compute_capability() == (major, minor);
+                return Ok(Image { library, arch, is_own });
             }
         }
         let searched = runs.map(Arch::name).collect();
@@ -112,19 +108,23 @@ impl Kernels {
 
 /// What a module is loaded from.
 struct Image {
-    ptx: String,
-    /// The same for this device alone, which spares the driver compiling it.
-    machine_code: Option<Vec<u8>>,
+    library: &'static PtxLibrary,
+    arch: Arch,
+    /// The device is the very one that machine code for the architecture is for.
+    is_own: bool,
 }
 
 impl LoadedKernel {
     fn load(name: &str, image: &Image) -> Result<Self> {
         let _relaxed = RelaxedCapture::begin();
         let entry = c_string(name, name)?;
+        let Image { library, arch, is_own } = *image;
+        let code = if is_own { library.machine_code(arch, name) } else { Ok(None) };
+        let code = code.map_err(Error::DamagedPtx)?;
         // A driver older than the assembler refuses its machine code, and compiles the PTX.
-        let module = match image.machine_code.as_deref().and_then(load_machine_code) {
+        let module = match code.as_deref().and_then(load_machine_code) {
             Some(module) => module,
-            None => load_ptx(name, &image.ptx)?,
+            None => load_ptx(name, &library.get(arch, name).map_err(Error::DamagedPtx)?)?,
         };
         let mut function = null_mut();
         // SAFETY: a module, and a string that ends in a zero.
