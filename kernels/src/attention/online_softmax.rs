@@ -118,15 +118,7 @@ impl<const M: usize> OnlineSoftmax<M> {
         exponents: Exponents,
     ) -> Rescaling<M> {
         let coefficient = exponents.coefficient;
-        let mut max = self.max;
-        let mut grows = false;
-        unroll!(m in M, up to 2 => {
-            unroll!(h in 2 => {
-                max[m][h] = row_max(&scores[m], h, max[m][h]);
-                grows |= (max[m][h] - self.max[m][h]) * coefficient > LAG;
-            });
-        });
-        let is_needed = warp::vote_any(FULL_MASK, grows);
+        let (max, is_needed) = self.maxima(scores, coefficient);
         let mut rescaling = Rescaling { is_needed, factors: [[1.0; 2]; M] };
         if is_needed {
             let mut is_far = false;
@@ -150,6 +142,39 @@ impl<const M: usize> OnlineSoftmax<M> {
         rescaling
     }
 
+    /// The rows' maxima with those of a block of scores, and whether any in the warp grows by so much that
+    /// all is to be rescaled.
+    #[inline(always)]
+    unsafe fn maxima(
+        &self,
+        scores: &[impl RowElements; M],
+        coefficient: f32,
+    ) -> ([[f32; 2]; M], bool) {
+        let mut max = self.max;
+        let mut grows = false;
+        unroll!(m in M, up to 2 => {
+            unroll!(h in 2 => {
+                max[m][h] = row_max(&scores[m], h, max[m][h]);
+                grows |= (max[m][h] - self.max[m][h]) * coefficient > LAG;
+            });
+        });
+        (max, warp::vote_any(FULL_MASK, grows))
+    }
+
+    /// Are exponentials of a block of scores to be relative to the references that there are, none of
+    /// which is far from 0? Then only they remain to be [taken](Self::exponentiate_near).
+    ///
+    /// # Safety
+    /// Convergent: the whole warp.
+    #[inline(always)]
+    pub unsafe fn keeps_near(
+        &self,
+        scores: &[impl RowElements; M],
+        exponents: Exponents,
+    ) -> bool {
+        !self.is_far && !self.maxima(scores, exponents.coefficient).1
+    }
+
     /// What exponentials relative to a row's reference are multiplied by to be relative to another: by 0,
     /// if the row has seen nothing.
     #[inline(always)]
@@ -164,12 +189,7 @@ impl<const M: usize> OnlineSoftmax<M> {
     #[inline(always)]
     pub fn exponentiate(&mut self, scores: &mut [impl RowElements; M], exponents: Exponents) {
         let coefficient = exponents.coefficient;
-        let mut offsets = [[0.0; 2]; M];
-        unroll!(m in M, up to 2 => {
-            unroll!(h in 2 => {
-                offsets[m][h] = finite(self.max[m][h]) * coefficient;
-            });
-        });
+        let mut offsets = self.offsets(coefficient);
         if self.is_far {
             unroll!(m in M, up to 2 => {
                 unroll!(h in 2 => {
@@ -185,6 +205,30 @@ impl<const M: usize> OnlineSoftmax<M> {
                 self.sum[m][h] += exponentiate_row(&mut scores[m], h, coefficient, offset);
             });
         });
+    }
+
+    /// The same, if [`Self::keeps_near`] says so: without a branch.
+    #[inline(always)]
+    pub fn exponentiate_near(&mut self, scores: &mut [impl RowElements; M], exponents: Exponents) {
+        let coefficient = exponents.coefficient;
+        let offsets = self.offsets(coefficient);
+        unroll!(m in M, up to 2 => {
+            unroll!(h in 2 => {
+                self.sum[m][h] += exponentiate_row(&mut scores[m], h, coefficient, offsets[m][h]);
+            });
+        });
+    }
+
+    /// What is subtracted from scaled scores, where references are near.
+    #[inline(always)]
+    fn offsets(&self, coefficient: f32) -> [[f32; 2]; M] {
+        let mut offsets = [[0.0; 2]; M];
+        unroll!(m in M, up to 2 => {
+            unroll!(h in 2 => {
+                offsets[m][h] = finite(self.max[m][h]) * coefficient;
+            });
+        });
+        offsets
     }
 
     /// Has sums added up here, and not only where they are used next: until then, that would take twice
@@ -244,7 +288,9 @@ fn finite(max: f32) -> f32 {
 unsafe fn row_max(scores: &impl RowElements, h: usize, max: f32) -> f32 {
     // Two at a time, so that a chain of dependent instructions is half as long.
     let mut of_lane = [f32::NEG_INFINITY; 2];
-    scores.for_row(h, |i, score| of_lane[i % 2] = of_lane[i % 2].max(score));
+    scores.for_row(h, |i, score| {
+        of_lane[i % 2] = if i < 2 { score } else { of_lane[i % 2].max(score) };
+    });
     let of_lane = of_lane[0].max(of_lane[1]);
     let of_pair = of_lane.max(warp::shuffle_xor(FULL_MASK, of_lane, 1));
     max.max(of_pair.max(warp::shuffle_xor(FULL_MASK, of_pair, 2)))
@@ -256,7 +302,7 @@ fn exponentiate_row(scores: &mut impl RowElements, h: usize, coefficient: f32, o
     let mut sum = [0.0; 2];
     scores.map_row(h, |i, score| {
         let exponential = math::exp2(math::fma(score, coefficient, -offset));
-        sum[i % 2] += exponential;
+        sum[i % 2] = if i < 2 { exponential } else { sum[i % 2] + exponential };
         exponential
     });
     sum[0] + sum[1]

@@ -7,6 +7,7 @@ use super::{
     products::{Factor, Left, MOST_STEPS, left},
     scores::ScoreRows,
     tile::{Blocks, ThreadRows},
+    turns::Turns,
 };
 use crate::attention::{
     adjust::AdjustScores,
@@ -64,6 +65,8 @@ where
         mut rings: Rings,
         warp: u32,
     ) {
+        let turns = Turns { consumer: warp / WARPS, consumers: WARPGROUPS };
+        turns.open();
         let (block, mut turn) = (thread::block_idx_x(), 0);
         while let Some(number) = Self::next(&problem.anew(), block, &mut turn) {
             // What a tile is, and what depends on the lane, is found anew for each, before its blocks of
@@ -97,6 +100,7 @@ where
                 rings.q.release(lane == 0);
             }
         }
+        turns.close();
         tma::wait::<0>();
     }
 
@@ -117,13 +121,14 @@ where
         }
         rings.q.wait();
         let q = (rings.q.tile(), warp / WARPS);
+        let turns = Turns { consumer: q.1, consumers: WARPGROUPS };
         let mut kept = [[0; 4]; MOST_STEPS];
         if KEEPS_Q {
             kept = Self::load_queries(q.0, warp, at.lane);
             warp::sync_warp(FULL_MASK);
             rings.q.release(speaks);
         }
-        pass(rings, all.end - own.end, speaks);
+        pass(rings, turns, all.end - own.end, speaks);
         let mut attended = (OnlineSoftmax::EMPTY, Accumulator::zero());
         if !own.is_empty() {
             let rows = ScoreRows { at, facts: Self::row_facts(warp) };
@@ -135,7 +140,7 @@ where
             }
             attended = Self::attend_own::<E, F>(rows, rings, scaling, own, (&kept, q));
         }
-        pass(rings, own.first - all.first, speaks);
+        pass(rings, turns, own.first - all.first, speaks);
         attended
     }
 
@@ -151,12 +156,15 @@ where
         (kept, q): (&Left, (u32, u32)),
     ) -> Attended<OUTPUT> {
         let (speaks, seen) = (rows.at.lane == 0, rows.at.seen_by_all());
+        let turns = Turns { consumer: q.1, consumers: WARPGROUPS };
         let mut softmax = OnlineSoftmax::EMPTY;
         let mut output = Accumulator::zero();
         let anew = || if F::MASKS { rows.anew() } else { rows };
         let mut block = blocks.end - 1;
         rings.k.wait();
+        turns.begin();
         let scores = Self::multiply_keys::<E>(kept, q, rings.k.tile());
+        turns.end();
         let mut ready = Self::prepare::<E, F>(anew(), block);
         let mut scores = [scores.wait::<0>()];
         rings.k.release(speaks);
@@ -170,26 +178,30 @@ where
             (block, scaling),
         );
         let mut probabilities = Self::left::<E>(&scores[0], ready.kept);
-        if block > blocks.first {
-            rings.k.wait();
-        }
         while block > blocks.first {
             block -= 1;
+            rings.k.wait();
+            turns.begin();
             let scores = Self::multiply_keys::<E>(kept, q, rings.k.tile());
             rings.v.wait();
             let growing = Self::multiply_values::<E>(output, &probabilities, rings.v.tile());
+            turns.end();
             let mut ready = Self::prepare::<E, F>(anew(), block);
             let mut scores = [scores.wait::<1>()];
             rings.k.release(speaks);
             let turn = (block, scaling);
+            if Self::is_plain::<F>(seen, turn) && softmax.keeps_near(&scores, scaling.1) {
+                softmax.exponentiate_near(&mut scores, scaling.1);
+                output = growing.wait::<0>();
+                rings.v.release(speaks);
+                probabilities = Self::left::<E>(&scores[0], None);
+                continue;
+            }
             let rescaling =
                 Self::take::<E, F>(anew(), seen, &mut softmax, &mut scores, &mut ready, turn);
-            // Exponentials are computed before the waits that follow.
+            // Exponentials are computed before the wait that follows.
             scores = hint::opaque(scores);
             softmax.complete();
-            if block > blocks.first {
-                rings.k.wait();
-            }
             let mut outputs = [growing.wait::<0>()];
             rings.v.release(speaks);
             probabilities = Self::left::<E>(&scores[0], ready.kept);
@@ -201,6 +213,14 @@ where
         output = growing.wait::<0>();
         rings.v.release(speaks);
         (softmax, output)
+    }
+
+    /// Are the scores of a block of keys exponents as they are, but for a factor and a reference?
+    #[inline(always)]
+    fn is_plain<F: Features>(seen: Seen, (block, (prescale, _)): (i32, Scaling)) -> bool {
+        !F::MASKS
+            && prescale == 1.0
+            && seen.sees_all(block * Self::KEYS as i32, Self::KEYS as i32)
     }
 
     /// What takes time and depends on no score, while a block's scores are computed.
@@ -260,9 +280,11 @@ where
 
 /// Passes over blocks of keys that only other consumers see.
 #[inline(always)]
-unsafe fn pass(rings: &mut Rings, count: i32, speaks: bool) {
+unsafe fn pass(rings: &mut Rings, turns: Turns, count: i32, speaks: bool) {
     let mut passed = 0;
     while passed < count {
+        turns.begin();
+        turns.end();
         rings.k.pass(speaks);
         rings.v.pass(speaks);
         passed += 1;

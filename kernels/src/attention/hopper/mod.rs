@@ -9,6 +9,7 @@
 //! | [`produce`] | the producer: tiles of q, k and v by TMA |
 //! | [`consume`] | the consumers: scores, their softmax, output |
 //! | [`scores`] | which scores a thread has, and how what they have of their own gets to it |
+//! | [`turns`] | consumers take turns at beginning products |
 //! | [`patches`] | which probabilities of a thread dropout keeps |
 //! | [`products`] | the two products |
 //! | [`store`] | the output on its way to global memory |
@@ -23,3 +24,4 @@ pub mod ring;
 pub mod scores;
 pub mod store;
 pub mod tile;
+pub mod turns;
