@@ -94,6 +94,25 @@ pub unsafe fn arrive_expect_tx(addr: u32, bytes: u32) {
     }
 }
 
+/// [`arrive_expect_tx`] where `condition` holds, without a branch, as [`arrive_if`].
+///
+/// # Safety
+/// As for [`arrive_expect_tx`], where `condition` holds.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn arrive_expect_tx_if(condition: bool, addr: u32, bytes: u32) {
+    dual! {
+        ptx: core::arch::asm!(
+            "{{ .reg .pred p; .reg .b64 state; setp.ne.u32 p, {}, 0;",
+            "@p mbarrier.arrive.expect_tx.shared::cta.b64 state, [{}], {}; }}",
+            in(reg32) condition as u32, in(reg32) addr, in(reg32) bytes, options(nostack),
+        ),
+        emulator: if condition {
+            cuda_emulator::mbarrier::arrive(addr, bytes)
+        },
+    }
+}
+
 /// Has the phase of this parity ended? If so, what was stored before its arrivals is visible.
 ///
 /// # Safety

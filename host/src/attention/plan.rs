@@ -58,6 +58,11 @@ const MAX_BLOCKS: u64 = (1 << 31) - 1;
 /// few, unless one sequence is hundreds of times as long as most.
 const UNEVEN_BLOCKS: u32 = 8;
 
+/// Head dimensions up to this one leave the output a place of its own in shared memory. Beyond, the next
+/// tile's q is not there before the output is stored: a block that stays saves less than one for each
+/// tile, longest first, evens out where tiles take longer than others.
+const APART_UP_TO: u32 = 128;
+
 /// K and V of the heads that are worked on at the same time should stay in the L2 cache, which has
 /// this many bytes at least where it matters.
 const CACHED_BYTES: usize = 16 << 20;
@@ -116,10 +121,16 @@ fn in_turns(
     if is_uneven {
         return schedule.staying(UNEVEN_BLOCKS.saturating_mul(multiprocessors).min(tiles));
     }
-    if tiles <= multiprocessors {
+    let stays = tile.head_dim <= APART_UP_TO || !sees_ever_more(problem);
+    if tiles <= multiprocessors || !stays {
         return schedule;
     }
     schedule.in_turns(multiprocessors, problem.keys.div_ceil(tile.keys) + 1)
+}
+
+/// Does each tile of a row group see more keys than the one before?
+fn sees_ever_more(problem: &AttentionForward) -> bool {
+    problem.window_right >= 0 && problem.window_left < 0
 }
 
 /// May batch entries have other numbers of rows than one another?
@@ -235,13 +246,14 @@ pub(super) fn with_cut(
     if blocks == 0 {
         return Ok((problem, 0));
     }
-    // Row groups of the K/V heads whose K and V the cache holds.
+    let last_first = sees_ever_more(&problem);
+    // Multiprocessors that read the same blocks of K and V at the same time read them from memory, and
+    // mostly from the L2 cache, once. So where all tiles see the same keys those of one K/V head go
+    // together; where they do not, those of as many as the cache holds, the longest first.
     let head_bytes = keys * (head_dim + value_dim) * forms.dtype.size();
-    let cached_heads = (CACHED_BYTES / head_bytes.max(1)).max(1);
+    let heads_at_once = if last_first { (CACHED_BYTES / head_bytes.max(1)).max(1) } else { 1 };
     let groups_of_head = (heads / kv_heads) / packed_heads;
-    let set = cached_heads.saturating_mul(groups_of_head).min(batch * groups);
-    // The last tiles see most keys.
-    let last_first = problem.window_right >= 0 && problem.window_left < 0;
+    let set = heads_at_once.saturating_mul(groups_of_head).min(batch * groups);
     let schedule = Schedule::new(batch as u32, groups as u32, tiles as u32, set as u32, last_first);
     Ok((
         AttentionForward { packed_heads: Divisor::new(packed_heads as u32), schedule, ..problem },

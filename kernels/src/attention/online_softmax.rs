@@ -167,11 +167,7 @@ impl<const M: usize> OnlineSoftmax<M> {
     /// # Safety
     /// Convergent: the whole warp.
     #[inline(always)]
-    pub unsafe fn keeps_near(
-        &self,
-        scores: &[impl RowElements; M],
-        exponents: Exponents,
-    ) -> bool {
+    pub unsafe fn keeps_near(&self, scores: &[impl RowElements; M], exponents: Exponents) -> bool {
         !self.is_far && !self.maxima(scores, exponents.coefficient).1
     }
 

@@ -168,15 +168,12 @@ where
         let mut ready = Self::prepare::<E, F>(anew(), block);
         let mut scores = [scores.wait::<0>()];
         rings.k.release(speaks);
+        let turn = (block, scaling);
+        if F::MASKS {
+            Self::adjust::<E, F>(anew(), &mut scores, &mut ready, turn);
+        }
         // There is no output to be rescaled yet.
-        let _ = Self::take::<E, F>(
-            anew(),
-            seen,
-            &mut softmax,
-            &mut scores,
-            &mut ready,
-            (block, scaling),
-        );
+        let _ = Self::take::<F>(anew(), seen, &mut softmax, &mut scores, turn);
         let mut probabilities = Self::left::<E>(&scores[0], ready.kept);
         while block > blocks.first {
             block -= 1;
@@ -190,15 +187,17 @@ where
             let mut scores = [scores.wait::<1>()];
             rings.k.release(speaks);
             let turn = (block, scaling);
-            if Self::is_plain::<F>(seen, turn) && softmax.keeps_near(&scores, scaling.1) {
+            if F::MASKS {
+                Self::adjust::<E, F>(anew(), &mut scores, &mut ready, turn);
+            }
+            if Self::is_plain::<F>(anew(), seen, turn) && softmax.keeps_near(&scores, scaling.1) {
                 softmax.exponentiate_near(&mut scores, scaling.1);
                 output = growing.wait::<0>();
                 rings.v.release(speaks);
-                probabilities = Self::left::<E>(&scores[0], None);
+                probabilities = Self::left::<E>(&scores[0], ready.kept);
                 continue;
             }
-            let rescaling =
-                Self::take::<E, F>(anew(), seen, &mut softmax, &mut scores, &mut ready, turn);
+            let rescaling = Self::take::<F>(anew(), seen, &mut softmax, &mut scores, turn);
             // Exponentials are computed before the wait that follows.
             scores = hint::opaque(scores);
             softmax.complete();
@@ -215,12 +214,17 @@ where
         (softmax, output)
     }
 
-    /// Are the scores of a block of keys exponents as they are, but for a factor and a reference?
+    /// Are the scores of a block of keys exponents as they are, but for a factor and a reference? With
+    /// masks once they are adjusted.
     #[inline(always)]
-    fn is_plain<F: Features>(seen: Seen, (block, (prescale, _)): (i32, Scaling)) -> bool {
-        !F::MASKS
-            && prescale == 1.0
-            && seen.sees_all(block * Self::KEYS as i32, Self::KEYS as i32)
+    fn is_plain<F: Features>(
+        rows: ScoreRows<'_, SCORES>,
+        seen: Seen,
+        (block, (prescale, _)): (i32, Scaling),
+    ) -> bool {
+        // With masks registers are rarer than instructions.
+        let seen = if F::MASKS { rows.at.seen_by_all() } else { seen };
+        (F::MASKS || prescale == 1.0) && seen.sees_all(block * Self::KEYS as i32, Self::KEYS as i32)
     }
 
     /// What takes time and depends on no score, while a block's scores are computed.
@@ -238,27 +242,35 @@ where
         ready
     }
 
-    /// Turns scores of a block of keys into exponentials: how the output is to be rescaled.
+    /// Does to scores of a block of keys what masks, biases and the like do.
     #[inline(always)]
-    unsafe fn take<E: Factor, F: Features>(
+    unsafe fn adjust<E: Factor, F: Features>(
+        rows: ScoreRows<'_, SCORES>,
+        scores: &mut [Accumulator<SCORES>; 1],
+        ready: &mut Ready,
+        (block, (prescale, _)): (i32, Scaling),
+    ) {
+        let (first_key, prescale) = (block * Self::KEYS as i32, hint::opaque(prescale));
+        rows.adjust::<E, F, 1>(scores, (true, &mut ready.ahead), first_key, prescale);
+    }
+
+    /// Turns scores of a block of keys, adjusted where there are masks, into exponentials: how the
+    /// output is to be rescaled.
+    #[inline(always)]
+    unsafe fn take<F: Features>(
         rows: ScoreRows<'_, SCORES>,
         seen: Seen,
         softmax: &mut OnlineSoftmax<1>,
         scores: &mut [Accumulator<SCORES>; 1],
-        ready: &mut Ready,
         (block, (prescale, exponents)): (i32, Scaling),
     ) -> Rescaling<1> {
         let first_key = block * Self::KEYS as i32;
-        if F::MASKS {
-            let prescale = hint::opaque(prescale);
-            rows.adjust::<E, F, 1>(scores, (true, &mut ready.ahead), first_key, prescale);
-        } else if prescale != 1.0 {
+        if !F::MASKS && prescale != 1.0 {
             unroll!(h in 2 => {
                 scores[0].map_row(h, |_, score| score * prescale);
             });
         }
-        // With all features registers are rarer than instructions.
-        let seen = if F::ALL { rows.at.seen_by_all() } else { seen };
+        let seen = if F::MASKS { rows.at.seen_by_all() } else { seen };
         if !seen.sees_all(first_key, Self::KEYS as i32) {
             rows.at.hide(&mut scores[0], first_key);
         }

@@ -29,37 +29,33 @@ impl<
     pub unsafe fn produce(problem: &AttentionForward, maps: Maps, mut rings: Rings) {
         let lane = warp::lane_id();
         let speaks = lane == 0;
-        if speaks {
-            tma::prefetch(maps.q);
-            tma::prefetch(maps.k);
-            tma::prefetch(maps.v);
-        }
+        tma::prefetch(maps.q);
+        tma::prefetch(maps.k);
+        tma::prefetch(maps.v);
         let (block, mut turn) = (thread::block_idx_x(), 0);
         while let Some(number) = Self::next(problem, block, &mut turn) {
             let tile = Self::tile(problem, number);
             let (blocks, last_values) = (tile.blocks, Self::values_of_last_block(&tile));
             let keys = |block: i32| tile.at_key(block * Self::KEYS as i32);
-            if speaks {
-                let at = tile.at_row(tile.first_row);
-                copy(rings.q, maps.q, PANELS as u32, Self::ROWS, at, rings.q.begin());
-            }
+            let copy = |ring, map, (panels, rows), at, told| {
+                copy(speaks, ring, map, (panels, rows), at, told);
+            };
+            let at = tile.at_row(tile.first_row);
+            copy(rings.q, maps.q, (PANELS as u32, Self::ROWS), at, rings.q.begin(speaks));
             rings.q.advance();
             // Values are read one block later than keys.
             let mut block = blocks.end;
             while block >= blocks.first {
                 if block > blocks.first {
-                    if speaks {
-                        let at = keys(block - 1);
-                        copy(rings.k, maps.k, PANELS as u32, Self::KEYS, at, rings.k.begin());
-                    }
+                    let (at, cut) = (keys(block - 1), (PANELS as u32, Self::KEYS));
+                    copy(rings.k, maps.k, cut, at, rings.k.begin(speaks));
                     rings.k.advance();
                 }
                 if block < blocks.end {
                     let detours = block == blocks.end - 1 && last_values < Self::KEYS;
-                    if speaks {
-                        let told = rings.v.begin_by(detours, rings.detour);
-                        copy(rings.v, maps.v, Self::VALUE_PANELS, Self::KEYS, keys(block), told);
-                    }
+                    let told = rings.v.begin_by(speaks, detours, rings.detour);
+                    let cut = (Self::VALUE_PANELS, Self::KEYS);
+                    copy(rings.v, maps.v, cut, keys(block), told);
                     if detours {
                         Self::clear_values(&mut rings, last_values, lane);
                     }
@@ -73,14 +69,10 @@ impl<
     /// Puts zeros in place of all but the first `count` values of those that come by a detour.
     ///
     /// # Safety
-    /// Convergent: the producer's warp, whose lane `lane` 0 has begun them.
+    /// Convergent: the producer's warp, which has begun them.
     #[inline(always)]
     unsafe fn clear_values(rings: &mut Rings, count: u32, lane: u32) {
-        if lane == 0 {
-            rings.detour.wait();
-        }
-        // They are there for all lanes.
-        warp::sync_warp(FULL_MASK);
+        rings.detour.wait();
         let (values, bytes) = (rings.v.tile(), Self::KEYS * PANEL_ROW);
         let mut byte = count * PANEL_ROW + lane * CHUNK;
         while byte < bytes {
@@ -94,27 +86,25 @@ impl<
         // Products see the zeros.
         fence::proxy_async();
         warp::sync_warp(FULL_MASK);
-        if lane == 0 {
-            rings.v.finish();
-        }
+        rings.v.finish(lane == 0);
     }
 }
 
 /// Copies a tile of so many panels of `rows` rows, from row, head and batch entry `at` on, to the
-/// ring's stage. The barrier `told` is told of it.
+/// ring's stage, by the lane that `speaks`. The barrier `told` is told of it.
 #[inline(always)]
 unsafe fn copy(
+    speaks: bool,
     ring: Ring,
     map: *const TensorMap,
-    panels: u32,
-    rows: u32,
+    (panels, rows): (u32, u32),
     [row, head, batch]: [i32; 3],
     told: u32,
 ) {
     let mut panel = 0;
     while panel < panels {
         let to = ring.tile() + panel * rows * PANEL_ROW;
-        tma::load(to, map, [(panel * PANEL) as i32, row, head, batch], told);
+        tma::load_if(speaks, to, map, [(panel * PANEL) as i32, row, head, batch], told);
         panel += 1;
     }
 }

@@ -36,7 +36,7 @@ impl Detour {
     /// Waits for the tile that has been begun.
     ///
     /// # Safety
-    /// The producer, once for each tile.
+    /// Convergent: the producer's warp, once for each tile.
     #[inline(always)]
     pub unsafe fn wait(&mut self) {
         mbarrier::wait(self.barrier, self.parity);
@@ -107,13 +107,13 @@ impl Ring {
     }
 
     /// Waits until nobody reads the stage, and announces its next tile: the barrier that its copies
-    /// report to.
+    /// report to. `speaks` in one lane.
     ///
     /// # Safety
-    /// The producer, which copies a whole tile then.
+    /// Convergent: the producer's warp, which copies a whole tile then.
     #[inline(always)]
-    pub unsafe fn begin(&self) -> u32 {
-        self.announce(self.full())
+    pub unsafe fn begin(&self, speaks: bool) -> u32 {
+        self.announce(speaks, self.full())
     }
 
     /// The same; by a detour, if the tile `detours`: the producer [waits](Detour::wait) for it and
@@ -122,24 +122,26 @@ impl Ring {
     /// # Safety
     /// As for [`Ring::begin`].
     #[inline(always)]
-    pub unsafe fn begin_by(&self, detours: bool, detour: Detour) -> u32 {
-        self.announce(if detours { detour.barrier } else { self.full() })
+    pub unsafe fn begin_by(&self, speaks: bool, detours: bool, detour: Detour) -> u32 {
+        self.announce(speaks, if detours { detour.barrier } else { self.full() })
     }
 
     #[inline(always)]
-    unsafe fn announce(&self, told: u32) -> u32 {
+    unsafe fn announce(&self, speaks: bool, told: u32) -> u32 {
         mbarrier::wait(self.empty(), self.parity ^ 1);
-        mbarrier::arrive_expect_tx(told, self.bytes);
+        // Or the phase could be over, and the next one too, before a lane has seen its end.
+        warp::sync_warp(FULL_MASK);
+        mbarrier::arrive_expect_tx_if(speaks, told, self.bytes);
         told
     }
 
-    /// The stage is full, of a tile that came by a detour.
+    /// The stage is full, of a tile that came by a detour. `speaks` in one lane.
     ///
     /// # Safety
-    /// The producer, which has begun the tile so, and done what it had to do.
+    /// Convergent: the producer's warp, which has begun the tile so, and done what it had to do.
     #[inline(always)]
-    pub unsafe fn finish(&self) {
-        mbarrier::arrive(self.full());
+    pub unsafe fn finish(&self, speaks: bool) {
+        mbarrier::arrive_if(speaks, self.full());
     }
 
     /// Waits until the stage's tile is there.
