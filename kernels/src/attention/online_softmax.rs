@@ -203,14 +203,22 @@ impl<const M: usize> OnlineSoftmax<M> {
         });
     }
 
-    /// The same, if [`Self::keeps_near`] says so: without a branch.
+    /// The same, if [`Self::keeps_near`] says so: without a branch, and the rows alternately, so that
+    /// the first exponentials begin before all exponents are computed.
     #[inline(always)]
     pub fn exponentiate_near(&mut self, scores: &mut [impl RowElements; M], exponents: Exponents) {
         let coefficient = exponents.coefficient;
         let offsets = self.offsets(coefficient);
         unroll!(m in M, up to 2 => {
+            let mut sums = [[0.0; 2]; 2];
+            scores[m].map(|h, i, score| {
+                let exponential = math::exp2(math::fma(score, coefficient, -offsets[m][h]));
+                let sum = &mut sums[h][i % 2];
+                *sum = if i < 2 { exponential } else { *sum + exponential };
+                exponential
+            });
             unroll!(h in 2 => {
-                self.sum[m][h] += exponentiate_row(&mut scores[m], h, coefficient, offsets[m][h]);
+                self.sum[m][h] += sums[h][0] + sums[h][1];
             });
         });
     }

@@ -33,9 +33,6 @@ pub const WARP_ROWS: u32 = 16;
 /// Warps of a warpgroup.
 pub const WARPS: u32 = CONSUMER_ROWS / WARP_ROWS;
 
-/// Blocks of keys, and of values, in shared memory.
-pub const STAGES: u32 = 2;
-
 /// The rings as one of the parties sees them.
 #[derive(Clone, Copy)]
 pub struct Rings {
@@ -70,6 +67,8 @@ impl<
 
     /// The output takes q's place in shared memory, for want of room.
     pub const REPLACES_Q: bool = PANELS > 2;
+    /// Blocks of keys, and of values, in shared memory: where they are small there is room for more.
+    const STAGES: u32 = if PANELS == 1 { 3 } else { 2 };
     /// Tiles of q in shared memory: where it stays there, the next comes while this one is read, if
     /// there is room.
     const Q_STAGES: u32 = if KEEPS_Q || PANELS > 1 { 1 } else { 2 };
@@ -82,9 +81,9 @@ impl<
     /// Where the first block of keys begins, behind q.
     const K: u32 = Self::Q_STAGES * Self::Q_BYTES;
     /// Where the first block of values begins.
-    const V: u32 = Self::K + STAGES * Self::K_BYTES;
+    const V: u32 = Self::K + Self::STAGES * Self::K_BYTES;
     /// Where warps put their output.
-    const O: u32 = Self::V + STAGES * Self::V_BYTES;
+    const O: u32 = Self::V + Self::STAGES * Self::V_BYTES;
     /// Bytes of a warp's output.
     const WARP_O_BYTES: u32 = Self::VALUE_PANELS * WARP_ROWS * PANEL_ROW;
     /// Where the barriers begin.
@@ -92,7 +91,7 @@ impl<
         Self::O + if Self::REPLACES_Q { 0 } else { Self::CONSUMER_WARPS * Self::WARP_O_BYTES };
     /// Bytes of shared memory.
     pub const SHARED_BYTES: u32 =
-        Self::BARRIERS + (Self::Q_STAGES + 2 * STAGES) * Ring::BARRIERS + Detour::BARRIERS;
+        Self::BARRIERS + (Self::Q_STAGES + 2 * Self::STAGES) * Ring::BARRIERS + Detour::BARRIERS;
     /// The same with masks: behind the rest are facts of the tile's rows.
     pub const SHARED_BYTES_WITH_MASKS: u32 = Self::SHARED_BYTES + Self::ROWS * ROW_FACTS_BYTES;
 
@@ -102,12 +101,12 @@ impl<
         let base = shared::dynamic();
         let q = base + Self::BARRIERS;
         let k = q + Self::Q_STAGES * Ring::BARRIERS;
-        let v = k + STAGES * Ring::BARRIERS;
+        let v = k + Self::STAGES * Ring::BARRIERS;
         Rings {
             q: Ring::new((base, Self::Q_STAGES), Self::Q_BYTES, q),
-            k: Ring::new((base + Self::K, STAGES), Self::K_BYTES, k),
-            v: Ring::new((base + Self::V, STAGES), Self::V_BYTES, v),
-            detour: Detour::new(v + STAGES * Ring::BARRIERS),
+            k: Ring::new((base + Self::K, Self::STAGES), Self::K_BYTES, k),
+            v: Ring::new((base + Self::V, Self::STAGES), Self::V_BYTES, v),
+            detour: Detour::new(v + Self::STAGES * Ring::BARRIERS),
         }
     }
 
