@@ -74,18 +74,27 @@ fn mbarriers_hand_over() {
     check_hand_over((9, 0), &mbarrier_expect, 64, 32, 256);
 }
 
-#[test]
-fn one_lane_arrives_at_an_mbarrier() {
-    conformance_from((8, 0), |device| {
+/// Hands over elements one by one, each to another lane.
+fn check_one_lane_arrives(
+    capability: (u32, u32),
+    kernel: &'static Kernel<(*const u32, *mut u32, u32)>,
+) {
+    conformance_from(capability, |device| {
         let rounds = 70;
         let values: Vec<u32> = Random(15).values(rounds);
         let (from, to) = (Buffer::new(device, &values), Buffer::empty(device, rounds));
         let args = (from.pointer(), to.pointer_mut(), rounds as u32);
         let config = LaunchConfig::new(1, 64).shared_bytes(256);
         // SAFETY: an element for each round, and the shared memory that the kernel asks for.
-        unsafe { launch(device, &mbarrier_arrive_if, config, args) };
+        unsafe { launch(device, kernel, config, args) };
         assert_eq!(to.to_vec(), values);
     });
+}
+
+#[test]
+fn one_lane_arrives_at_an_mbarrier() {
+    check_one_lane_arrives((8, 0), &mbarrier_arrive_if);
+    check_one_lane_arrives((9, 0), &mbarrier_expect_if);
 }
 
 #[test]

@@ -164,11 +164,24 @@ impl<const M: usize> OnlineSoftmax<M> {
     /// Are exponentials of a block of scores to be relative to the references that there are, none of
     /// which is far from 0? Then only they remain to be [taken](Self::exponentiate_near).
     ///
+    /// Maxima are those of the scores' bits as integers, of which there is an instruction for three.
+    /// They order what is not negative as numbers are ordered, above all that is negative, whose order
+    /// does not count beside a reference that is not.
+    ///
     /// # Safety
     /// Convergent: the whole warp.
     #[inline(always)]
     pub unsafe fn keeps_near(&self, scores: &[impl RowElements; M], exponents: Exponents) -> bool {
-        !self.is_far && !self.maxima(scores, exponents.coefficient).1
+        let mut changes = self.is_far;
+        unroll!(m in M, up to 2 => {
+            unroll!(h in 2 => {
+                let (reference, max) = (self.max[m][h], row_max_bits(&scores[m], h));
+                let is_known = max >= 0 || reference >= 0.0;
+                let growth = f32::from_bits(max as u32).max(reference) - reference;
+                changes |= !is_known || growth * exponents.coefficient > LAG;
+            });
+        });
+        !warp::vote_any(FULL_MASK, changes)
     }
 
     /// What exponentials relative to a row's reference are multiplied by to be relative to another: by 0,
@@ -298,6 +311,21 @@ unsafe fn row_max(scores: &impl RowElements, h: usize, max: f32) -> f32 {
     let of_lane = of_lane[0].max(of_lane[1]);
     let of_pair = of_lane.max(warp::shuffle_xor(FULL_MASK, of_lane, 1));
     max.max(of_pair.max(warp::shuffle_xor(FULL_MASK, of_pair, 2)))
+}
+
+/// The maximum of the bits of a row's scores as integers, in all its lanes.
+#[inline(always)]
+unsafe fn row_max_bits(scores: &impl RowElements, h: usize) -> i32 {
+    let mut of_lane = [i32::MIN; 2];
+    scores.for_row(h, |i, score| {
+        let bits = score.to_bits() as i32;
+        // Pairs of neighbours: an instruction compares both with what there is.
+        let so_far = &mut of_lane[i / 2 % 2];
+        *so_far = if i / 2 < 2 && i % 2 == 0 { bits } else { (*so_far).max(bits) };
+    });
+    let of_lane = of_lane[0].max(of_lane[1]);
+    let of_pair = of_lane.max(warp::shuffle_xor(FULL_MASK, of_lane, 1));
+    of_pair.max(warp::shuffle_xor(FULL_MASK, of_pair, 2))
 }
 
 /// Turns a row's scores into exponentials, and sums them up.

@@ -138,8 +138,16 @@ mbarriers! {
 
 /// The first warp's first lane produces an element a round, the second warp's lanes consume them in
 /// turn, and only the lane that touched the slot arrives. `from` and `to` have `rounds` elements.
-#[kernel(launch_bounds(64, 1), arch = "sm_80")]
-pub unsafe fn mbarrier_arrive_if(from: *const u32, to: *mut u32, rounds: u32) {
+/// `arrive` does so where a condition holds.
+///
+/// # Safety
+/// Whole warps of a block of 64 threads; 132 bytes of shared memory.
+unsafe fn one_lane_arrives(
+    from: *const u32,
+    to: *mut u32,
+    rounds: u32,
+    arrive: impl Fn(bool, u32),
+) {
     let i = thread_idx_x() % 32;
     let (full, empty, slot) = (shared::dynamic(), shared::dynamic() + 8, shared::dynamic() + 128);
     // SAFETY: barriers at the start of shared memory, and a word beyond them which they guard;
@@ -157,7 +165,7 @@ pub unsafe fn mbarrier_arrive_if(from: *const u32, to: *mut u32, rounds: u32) {
                 if i == 0 {
                     shared::store(slot, global::load_cached(from.add(element)));
                 }
-                mbarrier::arrive_if(i == 0, full);
+                arrive(i == 0, full);
             } else {
                 mbarrier::wait(full, round % 2);
                 let mine = i == round % 32;
@@ -167,6 +175,26 @@ pub unsafe fn mbarrier_arrive_if(from: *const u32, to: *mut u32, rounds: u32) {
                 mbarrier::arrive_if(mine, empty);
             }
         }
+    }
+}
+
+/// [`one_lane_arrives`], without more.
+#[kernel(launch_bounds(64, 1), arch = "sm_80")]
+pub unsafe fn mbarrier_arrive_if(from: *const u32, to: *mut u32, rounds: u32) {
+    // SAFETY: promised by this kernel's caller; the barrier is made before.
+    unsafe {
+        one_lane_arrives(from, to, rounds, |condition, full| mbarrier::arrive_if(condition, full))
+    }
+}
+
+/// [`one_lane_arrives`], with an arrival that could announce bytes of copies, and announces none.
+#[kernel(launch_bounds(64, 1), arch = "sm_90a")]
+pub unsafe fn mbarrier_expect_if(from: *const u32, to: *mut u32, rounds: u32) {
+    // SAFETY: promised by this kernel's caller; the barrier is made before.
+    unsafe {
+        one_lane_arrives(from, to, rounds, |condition, full| {
+            mbarrier::arrive_expect_tx_if(condition, full, 0)
+        })
     }
 }
 

@@ -16,7 +16,10 @@
 //!   beyond its end are hidden; values there become zeros, before anything is multiplied by them; and
 //!   rows that others follow are stored one by one.
 //! - Overlap: a consumer's tensor cores multiply a block's scores and the output of the block before,
-//!   while it takes exponentials; and consumers drift apart, so that some multiply while others do not.
+//!   while it takes exponentials; and consumers take turns at beginning products, so that one
+//!   multiplies while another does not.
+//! - Straight: a block of keys that nothing hides, whose scores need no other reference, is taken
+//!   without a branch between products.
 //! - What scores have of their own, masks and biases, and dropout's random words come while a block's
 //!   products are computed.
 //! - Registers: those that the producer gives back let a consumer hold 64 rows of output, scores,
