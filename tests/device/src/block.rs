@@ -178,7 +178,7 @@ unsafe fn one_lane_arrives(
     }
 }
 
-/// [`one_lane_arrives`], without more.
+/// `one_lane_arrives`, without more.
 #[kernel(launch_bounds(64, 1), arch = "sm_80")]
 pub unsafe fn mbarrier_arrive_if(from: *const u32, to: *mut u32, rounds: u32) {
     // SAFETY: promised by this kernel's caller; the barrier is made before.
@@ -187,7 +187,7 @@ pub unsafe fn mbarrier_arrive_if(from: *const u32, to: *mut u32, rounds: u32) {
     }
 }
 
-/// [`one_lane_arrives`], with an arrival that could announce bytes of copies, and announces none.
+/// `one_lane_arrives`, with an arrival that could announce bytes of copies, and announces none.
 #[kernel(launch_bounds(64, 1), arch = "sm_90a")]
 pub unsafe fn mbarrier_expect_if(from: *const u32, to: *mut u32, rounds: u32) {
     // SAFETY: promised by this kernel's caller; the barrier is made before.
