@@ -7,7 +7,7 @@ use fused_attention::{
 };
 use half::{bf16, f16};
 use support::{
-    attention_case::AttentionCase,
+    attention_case::{AttentionCase, Edit, Operand},
     backends, is_gpu,
     placement::Placement,
     softmax_case::{AdditiveMask, Bank, ByteMask},
@@ -140,6 +140,33 @@ fn every_tile_f16() {
 #[test]
 fn every_tile_bf16() {
     every_tile::<bf16>();
+}
+
+/// Rows all of whose scores are far below 0, or so in the blocks of keys that come first; and such whose
+/// later blocks are far above those before, or below.
+#[test]
+fn scores_below_zero() {
+    let devices = devices();
+    let (queries, keys) = (70, 500);
+    for tile in tiles() {
+        let head_dim = head_dims(tile).0;
+        let edit = |operand, row, value| Edit { operand, element: head_dim * row, value };
+        // Of keys from the middle on, which come first, and of those before.
+        for (first, then) in [(20.0, 20.0), (20.0, 10.0), (10.0, 20.0), (20.0, -20.0)] {
+            let of_key = |key| edit(Operand::K, key, if key >= keys / 2 { first } else { then });
+            let of_queries = (0..queries).map(|query| edit(Operand::Q, query, -20.0));
+            let bytes = ByteMask { hidden: 0.2, ..ByteMask::new(&[queries, keys]) };
+            let case = AttentionCase {
+                edits: of_queries.chain((0..keys).map(of_key)).collect(),
+                bytes: takes_masks(&tile).then_some(bytes),
+                ..of_tile(tile, (1, 1, 1, queries, keys))
+            };
+            let solved = case.solve::<bf16>();
+            for device in &devices {
+                solved.assert_right(device);
+            }
+        }
+    }
 }
 
 /// Which probabilities are kept is the same on all tiles: with equal scores, and a value of its own for

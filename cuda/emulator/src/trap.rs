@@ -75,7 +75,8 @@ mod handler {
             return;
         };
         let raise = move || {
-            let (kind, name) = match address.abs_diff(stack) < 1 << 16 {
+            // Of a stack's own pages only its guard is inaccessible. A buffer may lie beside it.
+            let (kind, name) = match running.stack_ptr_in_bounds(address) {
                 true => (FaultKind::StackOverflow, "stack overflow"),
                 false => (FaultKind::IllegalAccess, "illegal access to memory"),
             };

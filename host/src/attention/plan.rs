@@ -13,6 +13,7 @@ use crate::{
 };
 use kernels::{
     attention::{
+        hopper::cut::APART_UP_TO,
         problem::{AttentionForward, MAX_SEQUENCE, Strides, flags},
         schedule::Schedule,
     },
@@ -57,11 +58,6 @@ const MAX_BLOCKS: u64 = (1 << 31) - 1;
 /// Tiles beyond the rows that there are cost a block some dozens of instructions each, a launch none:
 /// few, unless one sequence is hundreds of times as long as most.
 const UNEVEN_BLOCKS: u32 = 8;
-
-/// Head dimensions up to this one leave the output a place of its own in shared memory. Beyond, the next
-/// tile's q is not there before the output is stored: a block that stays saves less than one for each
-/// tile, longest first, evens out where tiles take longer than others.
-const APART_UP_TO: u32 = 128;
 
 /// K and V of the heads that are worked on at the same time should stay in the L2 cache, which has
 /// this many bytes at least where it matters.
@@ -121,8 +117,10 @@ fn in_turns(
     if is_uneven {
         return schedule.staying(UNEVEN_BLOCKS.saturating_mul(multiprocessors).min(tiles));
     }
-    let stays = tile.head_dim <= APART_UP_TO || !sees_ever_more(problem);
-    if tiles <= multiprocessors || !stays {
+    // Where the next tile's q cannot come early, a block that stays saves less than one for each tile,
+    // longest first, evens out.
+    let one_by_one = tile.head_dim > APART_UP_TO && sees_ever_more(problem);
+    if tiles <= multiprocessors || one_by_one {
         return schedule;
     }
     schedule.in_turns(multiprocessors, problem.keys.div_ceil(tile.keys) + 1)

@@ -118,7 +118,15 @@ impl<const M: usize> OnlineSoftmax<M> {
         exponents: Exponents,
     ) -> Rescaling<M> {
         let coefficient = exponents.coefficient;
-        let (max, is_needed) = self.maxima(scores, coefficient);
+        let mut max = self.max;
+        let mut grows = false;
+        unroll!(m in M, up to 2 => {
+            unroll!(h in 2 => {
+                max[m][h] = row_max(&scores[m], h, max[m][h]);
+                grows |= (max[m][h] - self.max[m][h]) * coefficient > LAG;
+            });
+        });
+        let is_needed = warp::vote_any(FULL_MASK, grows);
         let mut rescaling = Rescaling { is_needed, factors: [[1.0; 2]; M] };
         if is_needed {
             let mut is_far = false;
@@ -140,25 +148,6 @@ impl<const M: usize> OnlineSoftmax<M> {
             self.is_far = is_far;
         }
         rescaling
-    }
-
-    /// The rows' maxima with those of a block of scores, and whether any in the warp grows by so much that
-    /// all is to be rescaled.
-    #[inline(always)]
-    unsafe fn maxima(
-        &self,
-        scores: &[impl RowElements; M],
-        coefficient: f32,
-    ) -> ([[f32; 2]; M], bool) {
-        let mut max = self.max;
-        let mut grows = false;
-        unroll!(m in M, up to 2 => {
-            unroll!(h in 2 => {
-                max[m][h] = row_max(&scores[m], h, max[m][h]);
-                grows |= (max[m][h] - self.max[m][h]) * coefficient > LAG;
-            });
-        });
-        (max, warp::vote_any(FULL_MASK, grows))
     }
 
     /// Are exponentials of a block of scores to be relative to the references that there are, none of

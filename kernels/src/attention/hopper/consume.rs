@@ -76,7 +76,7 @@ where
             let at = ThreadRows::of(Self::tile(&of_tile, number), warp, lane);
             let index = if F::MASKS { bank_index(&of_tile, at.tile.rows.batch) } else { Some(0) };
             let (softmax, output) =
-                Self::attend::<E, F>(at, index, &mut rings, scaling::<F>(&of_tile), warp);
+                Self::attend::<E, F>(at, index, &mut rings, turns, scaling::<F>(&of_tile), warp);
             let after = problem.anew();
             let (_, exponents) = scaling::<F>(&after);
             let [number, warp, lane] = hint::opaque([number, warp, lane]);
@@ -111,6 +111,7 @@ where
         at: ThreadRows,
         index: BankIndex,
         rings: &mut Rings,
+        turns: Turns,
         scaling: Scaling,
         warp: u32,
     ) -> Attended<OUTPUT> {
@@ -120,8 +121,7 @@ where
             own = Blocks { first: all.first, end: all.first };
         }
         rings.q.wait();
-        let q = (rings.q.tile(), warp / WARPS);
-        let turns = Turns { consumer: q.1, consumers: WARPGROUPS };
+        let q = (rings.q.tile(), turns.consumer);
         let mut kept = [[0; 4]; MOST_STEPS];
         if KEEPS_Q {
             kept = Self::load_queries(q.0, warp, at.lane);
@@ -132,13 +132,11 @@ where
         let mut attended = (OnlineSoftmax::EMPTY, Accumulator::zero());
         if !own.is_empty() {
             let rows = ScoreRows { at, facts: Self::row_facts(warp) };
-            if F::MASKS {
-                if at.lane < WARP_ROWS {
-                    rows.facts.store::<E>(&at.tile.rows, index, (at.first, at.lane));
-                }
-                warp::sync_warp(FULL_MASK);
+            if F::MASKS && at.lane < WARP_ROWS {
+                // They are there for all lanes once the consumer's turn has come.
+                rows.facts.store::<E>(&at.tile.rows, index, (at.first, at.lane));
             }
-            attended = Self::attend_own::<E, F>(rows, rings, scaling, own, (&kept, q));
+            attended = Self::attend_own::<E, F>(rows, rings, turns, scaling, own, (&kept, q));
         }
         pass(rings, turns, own.first - all.first, speaks);
         attended
@@ -151,12 +149,12 @@ where
     unsafe fn attend_own<E: Factor, F: Features>(
         rows: ScoreRows<'_, SCORES>,
         rings: &mut Rings,
+        turns: Turns,
         scaling: Scaling,
         blocks: Blocks,
         (kept, q): (&Left, (u32, u32)),
     ) -> Attended<OUTPUT> {
         let (speaks, seen) = (rows.at.lane == 0, rows.at.seen_by_all());
-        let turns = Turns { consumer: q.1, consumers: WARPGROUPS };
         let mut softmax = OnlineSoftmax::EMPTY;
         let mut output = Accumulator::zero();
         let anew = || if F::MASKS { rows.anew() } else { rows };
@@ -169,9 +167,7 @@ where
         let mut scores = [scores.wait::<0>()];
         rings.k.release(speaks);
         let turn = (block, scaling);
-        if F::MASKS {
-            Self::adjust::<E, F>(anew(), &mut scores, &mut ready, turn);
-        }
+        Self::adjust::<E, F>(anew(), &mut scores, &mut ready, turn);
         // There is no output to be rescaled yet.
         let _ = Self::take::<F>(anew(), seen, &mut softmax, &mut scores, turn);
         let mut probabilities = Self::left::<E>(&scores[0], ready.kept);
@@ -187,9 +183,7 @@ where
             let mut scores = [scores.wait::<1>()];
             rings.k.release(speaks);
             let turn = (block, scaling);
-            if F::MASKS {
-                Self::adjust::<E, F>(anew(), &mut scores, &mut ready, turn);
-            }
+            Self::adjust::<E, F>(anew(), &mut scores, &mut ready, turn);
             if Self::is_plain::<F>(anew(), seen, turn) && softmax.keeps_near(&scores, scaling.1) {
                 softmax.exponentiate_near(&mut scores, scaling.1);
                 output = growing.wait::<0>();
@@ -222,9 +216,15 @@ where
         seen: Seen,
         (block, (prescale, _)): (i32, Scaling),
     ) -> bool {
+        (F::MASKS || prescale == 1.0) && Self::is_seen::<F>(rows, seen, block)
+    }
+
+    /// Do all rows of the warp, which all see `seen`, see a block of keys as a whole?
+    #[inline(always)]
+    fn is_seen<F: Features>(rows: ScoreRows<'_, SCORES>, seen: Seen, block: i32) -> bool {
         // With masks registers are rarer than instructions.
         let seen = if F::MASKS { rows.at.seen_by_all() } else { seen };
-        (F::MASKS || prescale == 1.0) && seen.sees_all(block * Self::KEYS as i32, Self::KEYS as i32)
+        seen.sees_all(block * Self::KEYS as i32, Self::KEYS as i32)
     }
 
     /// What takes time and depends on no score, while a block's scores are computed.
@@ -242,7 +242,7 @@ where
         ready
     }
 
-    /// Does to scores of a block of keys what masks, biases and the like do.
+    /// Does to scores of a block of keys what masks, biases and the like do, if there may be any.
     #[inline(always)]
     unsafe fn adjust<E: Factor, F: Features>(
         rows: ScoreRows<'_, SCORES>,
@@ -250,8 +250,10 @@ where
         ready: &mut Ready,
         (block, (prescale, _)): (i32, Scaling),
     ) {
-        let (first_key, prescale) = (block * Self::KEYS as i32, hint::opaque(prescale));
-        rows.adjust::<E, F, 1>(scores, (true, &mut ready.ahead), first_key, prescale);
+        if F::MASKS {
+            let (first_key, prescale) = (block * Self::KEYS as i32, hint::opaque(prescale));
+            rows.adjust::<E, F, 1>(scores, (true, &mut ready.ahead), first_key, prescale);
+        }
     }
 
     /// Turns scores of a block of keys, adjusted where there are masks, into exponentials: how the
@@ -264,15 +266,13 @@ where
         scores: &mut [Accumulator<SCORES>; 1],
         (block, (prescale, exponents)): (i32, Scaling),
     ) -> Rescaling<1> {
-        let first_key = block * Self::KEYS as i32;
         if !F::MASKS && prescale != 1.0 {
             unroll!(h in 2 => {
                 scores[0].map_row(h, |_, score| score * prescale);
             });
         }
-        let seen = if F::MASKS { rows.at.seen_by_all() } else { seen };
-        if !seen.sees_all(first_key, Self::KEYS as i32) {
-            rows.at.hide(&mut scores[0], first_key);
+        if !Self::is_seen::<F>(rows, seen, block) {
+            rows.at.hide(&mut scores[0], block * Self::KEYS as i32);
         }
         let rescaling = softmax.raise(scores, exponents);
         softmax.exponentiate(scores, exponents);

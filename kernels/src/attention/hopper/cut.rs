@@ -33,6 +33,10 @@ pub const WARP_ROWS: u32 = 16;
 /// Warps of a warpgroup.
 pub const WARPS: u32 = CONSUMER_ROWS / WARP_ROWS;
 
+/// The widest head dimension at which the output has a place of its own in shared memory. Beyond, it
+/// takes q's, for want of room, and the next tile's q is not there before it is stored.
+pub const APART_UP_TO: u32 = 2 * PANEL;
+
 /// The rings as one of the parties sees them.
 #[derive(Clone, Copy)]
 pub struct Rings {
@@ -65,8 +69,8 @@ impl<
     /// Warps of the consumers.
     pub const CONSUMER_WARPS: u32 = WARPS * WARPGROUPS;
 
-    /// The output takes q's place in shared memory, for want of room.
-    pub const REPLACES_Q: bool = PANELS > 2;
+    /// The output takes q's place in shared memory.
+    pub const REPLACES_Q: bool = PANELS as u32 * PANEL > APART_UP_TO;
     /// Blocks of keys, and of values, in shared memory: where they are small there is room for more.
     const STAGES: u32 = if PANELS == 1 { 3 } else { 2 };
     /// Tiles of q in shared memory: where it stays there, the next comes while this one is read, if

@@ -37,25 +37,22 @@ impl<
             let tile = Self::tile(problem, number);
             let (blocks, last_values) = (tile.blocks, Self::values_of_last_block(&tile));
             let keys = |block: i32| tile.at_key(block * Self::KEYS as i32);
-            let copy = |ring, map, (panels, rows), at, told| {
-                copy(speaks, ring, map, (panels, rows), at, told);
-            };
-            let at = tile.at_row(tile.first_row);
-            copy(rings.q, maps.q, (PANELS as u32, Self::ROWS), at, rings.q.begin(speaks));
+            let (at, cut) = (tile.at_row(tile.first_row), (PANELS as u32, Self::ROWS));
+            copy(speaks, rings.q, maps.q, cut, at, rings.q.begin(speaks));
             rings.q.advance();
             // Values are read one block later than keys.
             let mut block = blocks.end;
             while block >= blocks.first {
                 if block > blocks.first {
                     let (at, cut) = (keys(block - 1), (PANELS as u32, Self::KEYS));
-                    copy(rings.k, maps.k, cut, at, rings.k.begin(speaks));
+                    copy(speaks, rings.k, maps.k, cut, at, rings.k.begin(speaks));
                     rings.k.advance();
                 }
                 if block < blocks.end {
                     let detours = block == blocks.end - 1 && last_values < Self::KEYS;
                     let told = rings.v.begin_by(speaks, detours, rings.detour);
-                    let cut = (Self::VALUE_PANELS, Self::KEYS);
-                    copy(rings.v, maps.v, cut, keys(block), told);
+                    let (at, cut) = (keys(block), (Self::VALUE_PANELS, Self::KEYS));
+                    copy(speaks, rings.v, maps.v, cut, at, told);
                     if detours {
                         Self::clear_values(&mut rings, last_values, lane);
                     }

@@ -4,10 +4,11 @@
 //! while the tensor cores idle. In turn, one's products follow the other's, and the other takes
 //! exponentials meanwhile.
 
+use super::cut::WARPS;
 use cuda_std::block;
 
 /// Threads that meet at a barrier: of the consumer whose turn begins, and of the one before.
-const THREADS: u32 = 256;
+const THREADS: u32 = 2 * 32 * WARPS;
 
 /// A consumer's place among the block's `consumers`. In each round each of them has one turn, in the
 /// order of their numbers.
