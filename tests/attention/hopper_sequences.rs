@@ -182,3 +182,30 @@ fn each_block_takes_several_tiles() {
         }
     });
 }
+
+/// Blocks are as many as for batch entries where tensors have as many rows as sequences that are all as
+/// long as the longest, and more elsewhere. Whether sequences are does not matter to what comes of it.
+#[test]
+fn sequences_of_one_length_are_scheduled_like_batch_entries() {
+    for device in devices() {
+        let heads = if is_gpu(&device) { 64 } else { 2 };
+        let blocks = |offsets: Option<[i32; 4]>| {
+            let offsets = offsets.map(Vec::from);
+            let case = AttentionCase {
+                query_offsets: offsets.clone(),
+                key_offsets: offsets,
+                ..AttentionCase::new((3, heads, 300, 300, 128))
+            };
+            let solved = case.causal().solve_for::<bf16>(&device);
+            solved.assert_right(&device);
+            let explanation = solved.explain(&device).expect("there is a tile");
+            assert_eq!(explanation.tile, "hopper_d128");
+            explanation.launches[0].grid.x
+        };
+        let dense = blocks(None);
+        // There are two rows beyond the last sequence.
+        assert_eq!(blocks(Some([0, 300, 600, 898])), dense);
+        let uneven = blocks(Some([0, 298, 598, 897]));
+        assert!(uneven > dense, "{uneven}, {dense}");
+    }
+}

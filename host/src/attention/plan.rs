@@ -5,10 +5,11 @@ use super::{
     launch::Launch,
     options::Attention,
     raw::RawAttention,
+    sequences::RawSequences,
     tile_choice::{Cut, Demand, Features, candidates},
 };
 use crate::{
-    Causal, Error, Explanation, Result,
+    Causal, Error, Explanation, RawTensor, Result,
     choice::{Choice, Wish, choose},
 };
 use kernels::{
@@ -87,7 +88,7 @@ pub(super) fn make(key: &PlanKey) -> Result<Plan> {
     let (tile, (entry, cut)) = (candidate.tile, cut);
     let (mut problem, mut blocks) = with_cut(template, &forms, cut)?;
     if entry.takes_turns() && blocks > 0 {
-        problem.schedule = in_turns(&problem, tile, is_uneven(call), *multiprocessors);
+        problem.schedule = in_turns(&problem, tile, is_uneven(call, &sizes), *multiprocessors);
         blocks = problem.schedule.blocks().into();
     }
     let config = Cut::config(blocks, &candidate);
@@ -131,10 +132,16 @@ fn sees_ever_more(problem: &AttentionForward) -> bool {
     problem.window_right >= 0 && problem.window_left < 0
 }
 
-/// May batch entries have other numbers of rows than one another?
-fn is_uneven(call: &RawAttention) -> bool {
-    let packed = call.query_sequences.is_some() || call.key_sequences.is_some();
-    packed || call.query_lengths.is_some() || call.mask.lengths.is_some()
+/// May batch entries have other numbers of rows than one another? Packed sequences have not, if tensors
+/// have as many rows as there are if all are as long as the longest.
+fn is_uneven(call: &RawAttention, sizes: &Sizes) -> bool {
+    let packed = |sequences: Option<RawSequences>, tensor: &RawTensor| {
+        sequences.is_some_and(|all| tensor.shape[1] != sizes.batch.saturating_mul(all.longest))
+    };
+    packed(call.query_sequences, &call.q)
+        || packed(call.key_sequences, &call.k)
+        || call.query_lengths.is_some()
+        || call.mask.lengths.is_some()
 }
 
 /// What a kernel must be able to do; and if that is not as little as possible, why.
