@@ -83,7 +83,7 @@ enum fa_status
     FA_STATUS_TOO_MANY = 26,
     // Lengths for each row, where only those for each batch entry have a meaning.
     FA_STATUS_LENGTHS_PER_ROW = 27,
-    // A softcap that is not a positive number.
+    // A softcap that is not from 2^-100 to 2^100.
     FA_STATUS_BAD_SOFTCAP = 28,
     // A dropout probability that is not from 0 to less than 1.
     FA_STATUS_BAD_DROPOUT = 29,

@@ -55,7 +55,7 @@ pub enum fa_status {
     TooMany = 26,
     /// Lengths for each row, where only those for each batch entry have a meaning.
     LengthsPerRow = 27,
-    /// A softcap that is not a positive number.
+    /// A softcap that is not from 2^-100 to 2^100.
     BadSoftcap = 28,
     /// A dropout probability that is not from 0 to less than 1.
     BadDropout = 29,

@@ -313,8 +313,8 @@ pub enum Error {
         rows: usize,
     },
 
-    /// A cap on scores that is not a positive number.
-    #[error("a softcap of {softcap}, expected a positive number of f32")]
+    /// A cap on scores that is not a positive number, or beyond those that are taken.
+    #[error("a softcap of {softcap}, expected a number from 2^-100 to 2^100")]
     BadSoftcap {
         /// The cap given.
         softcap: f64,

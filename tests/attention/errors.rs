@@ -317,7 +317,7 @@ fn strides_and_memory() {
 fn numbers() {
     on_every_backend(|device| {
         let problem = Problem::new(device);
-        for cap in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300, 1e-300] {
+        for cap in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300, 1e-300, 1e31, 1e-31] {
             let error = problem.refuse(Attention::new().softcap(cap), problem.full());
             let Error::BadSoftcap { softcap } = error else { panic!("{error:?}") };
             assert_eq!(softcap.to_bits(), cap.to_bits());

@@ -8,7 +8,7 @@ use std::{iter, ops::Range};
 use support::{
     attention_case::{AttentionCase, Edit, Operand},
     is_gpu, on_every_backend,
-    softmax_case::ByteMask,
+    softmax_case::{AdditiveMask, ByteMask},
 };
 
 /// Rows of a side's tensor that count, of the batch entry or in all sequences.
@@ -101,12 +101,27 @@ fn masked(case: AttentionCase) -> AttentionCase {
     AttentionCase { bytes, ..case }
 }
 
+/// The problem with what its tile is for, if that is not as little as possible: a mask, a mask and
+/// dropout, or a bias, of rows that begin anywhere.
+fn varied(case: AttentionCase, number: usize) -> AttentionCase {
+    if !case.tile.as_ref().is_some_and(takes_masks) {
+        return case;
+    }
+    let shape = [case.heads, case.most_queries(), case.most_keys()];
+    let bytes = || Some(ByteMask::new(&shape));
+    match number % 3 {
+        0 => AttentionCase { bytes: bytes(), ..case },
+        1 => AttentionCase { bytes: bytes(), dropout: Some((0.3, 5, 6)), ..case },
+        _ => AttentionCase { bias: Some(AdditiveMask::new(&shape)), ..case },
+    }
+}
+
 /// Every second problem from problem `first` on.
 fn every_tile<T: Element>(first: usize) {
     let devices = devices();
     for tile in tiles() {
-        for case in problems(tile).into_iter().skip(first).step_by(2) {
-            let solved = masked(case).solve::<T>();
+        for (number, case) in problems(tile).into_iter().enumerate().skip(first).step_by(2) {
+            let solved = varied(case, number / 2).solve::<T>();
             assert!(solved.expected.o.iter().all(|o| o.is_finite()));
             for device in &devices {
                 solved.assert_right(device);

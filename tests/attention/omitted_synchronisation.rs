@@ -5,7 +5,7 @@ use fused_attention::{Device, Element, attention_tile_names};
 use half::{bf16, f16};
 use support::{
     attention_case::{AttentionCase, SolvedAttention},
-    softmax_case::ByteMask,
+    softmax_case::{AdditiveMask, ByteMask},
     synchronisation::{SEEDS, assert_enough, assert_needed, sites},
 };
 
@@ -59,6 +59,7 @@ fn hopper_problems<T: Element>(tile: &'static str) -> Vec<SolvedAttention<T>> {
         packed,
         AttentionCase { bytes: bytes(200, 390), ..case(5, 200, 390) }.causal(),
         AttentionCase { dropout, bytes: bytes(60, 500), ..case(1, 60, 500) },
+        AttentionCase { bias: Some(AdditiveMask::new(&[200, 390])), ..case(5, 200, 390) }.causal(),
     ];
     let solved = cases.iter().map(AttentionCase::solve::<T>);
     solved.filter(|problem| problem.explain(&Device::emulator()).is_ok()).collect()

@@ -2,6 +2,11 @@
 
 use crate::{Causal, Error, Result, visible_range::VisibleRange};
 use kernels::attention::entries::{ATTENTION_FORWARD_VARIANTS, HOPPER_FORWARD_VARIANTS};
+use std::ops::RangeInclusive;
+
+/// Caps on scores of which inverses, and multiples by usual scales, are normal numbers.
+const SOFTCAPS: RangeInclusive<f32> = 1.0 / LARGEST_CAP..=LARGEST_CAP;
+const LARGEST_CAP: f32 = (1u128 << 100) as f32;
 
 /// Attention: `o_i = sum_j softmax_j(s_ij) v_j`, with the scores
 /// `s_ij = softcap(scale * q_i . k_j) + bias_ij - slope * |i + Sk - Sq - j|`. No score is ever
@@ -80,7 +85,8 @@ impl Attention {
     }
 
     /// Bends scaled products so that they stay below `cap` in magnitude: x becomes
-    /// `cap * tanh(x / cap)`, before anything is added or hidden.
+    /// `cap * tanh(x / cap)`, before anything is added or hidden. A call refuses a cap that is not from
+    /// 2^-100 to 2^100.
     pub fn softcap(self, cap: f64) -> Self {
         Attention { softcap_bits: Some(cap.to_bits()), ..self }
     }
@@ -117,7 +123,7 @@ impl Attention {
         let Some(bits) = self.softcap_bits else { return Ok(0.0) };
         let softcap = f64::from_bits(bits);
         let rounded = softcap as f32;
-        if !rounded.is_normal() || rounded < 0.0 {
+        if !SOFTCAPS.contains(&rounded) {
             return Err(Error::BadSoftcap { softcap });
         }
         Ok(rounded)

@@ -132,8 +132,9 @@ fn sees_ever_more(problem: &AttentionForward) -> bool {
     problem.window_right >= 0 && problem.window_left < 0
 }
 
-/// May batch entries have other numbers of rows than one another? Packed sequences have not, if tensors
-/// have as many rows as there are if all are as long as the longest.
+/// Do batch entries have other numbers of rows than one another? Packed sequences are taken to have not,
+/// if tensors have as many rows as there are if all are as long as the longest. If they have, and rows
+/// are left over, only time is lost.
 fn is_uneven(call: &RawAttention, sizes: &Sizes) -> bool {
     let packed = |sequences: Option<RawSequences>, tensor: &RawTensor| {
         sequences.is_some_and(|all| tensor.shape[1] != sizes.batch.saturating_mul(all.longest))

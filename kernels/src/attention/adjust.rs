@@ -4,9 +4,10 @@
 use super::{
     bias::BiasElement,
     features::Features,
-    lane_rows::{GROUP, MOST_FRAGMENTS},
+    lane_rows::{GROUP, LaneRows, MOST_FRAGMENTS},
     mask,
-    per_score::{Ahead, Fragments, HalfBiases, LoadPerScore, Masks, SingleBiases},
+    per_score::{Ahead, Fragments, HalfBiases, LoadPerScore, Masks, PerScore, SingleBiases},
+    problem::{AttentionForward, flags},
     row_elements::RowElements,
     row_facts::Alibi,
     softcap,
@@ -15,9 +16,51 @@ use crate::marks;
 use cuda_std::math;
 
 /// The scores of a lane on their way to the softmax.
-pub trait AdjustScores: LoadPerScore {
-    /// Scales scores, and does to them all else but the visible range: softcap, bias, ALiBi, boolean
-    /// mask. `ahead` is what has been loaded ahead, if it `has_room`, and free then.
+pub trait AdjustScores: LoadPerScore + LaneRows {
+    /// Loads what a block of keys has of its own, as far as there are registers for it, or fetches it:
+    /// if it `has_room`, there are some for half a word for each score.
+    ///
+    /// # Safety
+    /// The facts must be those of the tile, and the problem's bias and mask valid.
+    #[inline(always)]
+    unsafe fn load_ahead<E: BiasElement, const M: usize>(
+        &self,
+        has_room: bool,
+        ahead: &mut Ahead<M>,
+        first_key: i32,
+    ) {
+        let AttentionForward { mask, bias, .. } = *self.problem();
+        let (has_mask, has_bias) = (Self::LOADS && !mask.is_null(), !bias.is_null());
+        let all = Self::FRAGMENTS / GROUP;
+        if has_bias && self.biases_are_single::<E>() {
+            self.fetch::<SingleBiases, M>(first_key, all);
+        } else if !Self::LOADS {
+            // They come otherwise.
+        } else if has_bias && has_room {
+            self.load_all::<HalfBiases<E>, M>(ahead, first_key);
+            let later = first_key - 8 * Self::FRAGMENTS as i32;
+            if later >= 0 {
+                self.fetch::<HalfBiases<E>, M>(later, all);
+            }
+        } else if has_bias {
+            self.fetch::<HalfBiases<E>, M>(first_key, all);
+        }
+        if has_mask && has_room && !has_bias {
+            self.load_all::<Masks, M>(ahead, first_key);
+        } else if has_mask {
+            self.fetch::<Masks, M>(first_key, all);
+        }
+    }
+
+    /// Are biases f32, in a kernel for elements of type E?
+    #[inline(always)]
+    fn biases_are_single<E>(&self) -> bool {
+        size_of::<E>() == 4 || self.problem().flags & flags::BIAS_F32 != 0
+    }
+
+    /// Scales scores, and does to them all else but the visible range: softcap, bias, ALiBi, and the
+    /// boolean mask if the lane [loads](LaneRows::LOADS) it. `ahead` is what has been loaded ahead,
+    /// if it `has_room`, and free then.
     ///
     /// # Safety
     /// Convergent: the whole warp. The facts must be those of the tile, and the problem's bias, slopes
@@ -46,11 +89,15 @@ pub trait AdjustScores: LoadPerScore {
             });
             factor = 1.0;
         } else if has_bias {
-            if !has_room {
+            if Self::LOADS && !has_room {
                 self.load_all::<HalfBiases<E>, M>(ahead, first_key);
             }
             unroll!(m in M, up to 2 => {
-                self.exchange_all::<HalfBiases<E>>(&mut ahead[m], all);
+                if Self::LOADS {
+                    self.exchange_all::<HalfBiases<E>>(&mut ahead[m], all);
+                } else {
+                    ahead[m] = self.find_biases();
+                }
                 add_halves::<E>(&mut scores[m], &ahead[m], factor);
             });
             // It has been used.
@@ -64,7 +111,7 @@ pub trait AdjustScores: LoadPerScore {
         if factor != 1.0 {
             scale(scores, factor);
         }
-        if !problem.mask.is_null() {
+        if Self::LOADS && !problem.mask.is_null() {
             if !has_room || has_bias {
                 self.load_all::<Masks, M>(ahead, first_key);
             }
@@ -73,6 +120,33 @@ pub trait AdjustScores: LoadPerScore {
                 hide_marked(self.problem().flags, &mut scores[m], &ahead[m]);
             });
         }
+    }
+
+    /// Gives each lane what its own scores have, of what has been loaded.
+    ///
+    /// # Safety
+    /// Convergent: the whole warp.
+    #[inline(always)]
+    unsafe fn exchange_all<P: PerScore>(
+        &self,
+        words: &mut Fragments<P::Words>,
+        groups: (usize, usize),
+    ) {
+        unroll!(h in 2 => {
+            unroll!(group in Self::FRAGMENTS / GROUP, up to 4 => {
+                if groups.0 <= group && group < groups.1 {
+                    let n = GROUP * group;
+                    let mut run = [0; 8];
+                    unroll!(w in 2 * P::SIZE => {
+                        run[w] = *P::word(words, n, h, w);
+                    });
+                    let run = self.exchange::<P>(run);
+                    unroll!(w in 2 * P::SIZE => {
+                        *P::word(words, n, h, w) = run[w];
+                    });
+                }
+            });
+        });
     }
 
     /// Scales scores of the 16 rows number `m`, and adds biases of f32, as many at once as there are
@@ -133,7 +207,7 @@ pub trait AdjustScores: LoadPerScore {
     }
 }
 
-impl<Rows: LoadPerScore> AdjustScores for Rows {}
+impl<Rows: LaneRows> AdjustScores for Rows {}
 
 /// Scales scores and adds biases, two in a word.
 #[inline(always)]
@@ -157,10 +231,7 @@ fn hide_marked(flags: u32, scores: &mut impl RowElements, bytes: &Fragments<[u32
             hidden[pair][h] = mask::hidden(flags, bytes[2 * pair][h]);
         });
     });
-    scores.map(|h, i, score| {
-        let hidden = marks::words(hidden[i / 4][h])[i % 4];
-        f32::from_bits(score.to_bits() & !hidden | f32::NEG_INFINITY.to_bits() & hidden)
-    });
+    scores.map(|h, i, score| mask::hide(score, marks::words(hidden[i / 4][h])[i % 4]));
 }
 
 /// Scales scores.

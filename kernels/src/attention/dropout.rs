@@ -8,7 +8,11 @@
 
 use super::problem::AttentionForward;
 use crate::marks::{self, Limit};
-use cuda_std::{global, hint, random::philox4x32_10};
+use cuda_std::{
+    global, hint,
+    random::philox4x32_10_of,
+    warp::{self, FULL_MASK},
+};
 
 /// Neighbouring keys of a patch.
 pub const PATCH_KEYS: u32 = 4;
@@ -44,12 +48,37 @@ impl Dropout {
         Dropout { key, offset, dropped: problem.dropped }
     }
 
+    /// The same, of which the assembler knows that it is the same in all lanes.
+    ///
+    /// # Safety
+    /// Convergent: the whole warp.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn uniform(self) -> Self {
+        let first = |value| warp::shuffle_idx(FULL_MASK, value, 0);
+        let [low, high] = self.key;
+        Dropout { key: [first(low), first(high)], offset: first(self.offset), ..self }
+    }
+
     /// The words of the patch that holds an element of head `plane = batch * heads + head`, one for
     /// each of its rows.
     #[inline(always)]
     pub fn patch(&self, plane: u32, query: u32, key: u32) -> [u32; 4] {
-        let (row, column) = (query / 32 * 8 + query % 8, key / PATCH_KEYS);
-        philox4x32_10([row, column, plane, self.offset], self.key)
+        let [words] = self.patches(plane, query, [key]);
+        words
+    }
+
+    /// The same of several patches of the same rows.
+    #[inline(always)]
+    pub fn patches<const COUNT: usize>(
+        &self,
+        plane: u32,
+        query: u32,
+        keys: [u32; COUNT],
+    ) -> [[u32; 4]; COUNT] {
+        let row = query / 32 * 8 + query % 8;
+        let counters = keys.map(|key| [row, key / PATCH_KEYS, plane, self.offset]);
+        philox4x32_10_of(counters, self.key)
     }
 
     /// Marks what is kept of a row of a patch, by its word.

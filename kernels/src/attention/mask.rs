@@ -101,6 +101,12 @@ pub fn hidden(flags: u32, bytes: u32) -> u32 {
     marks::nonzero(bytes) ^ inverted
 }
 
+/// The score, or -inf where `hidden` is all ones and not zeros.
+#[inline(always)]
+pub fn hide(score: f32, hidden: u32) -> f32 {
+    f32::from_bits(score.to_bits() & !hidden | f32::NEG_INFINITY.to_bits() & hidden)
+}
+
 /// A batch entry's index in the bank of masks and biases, `None` if the bank does not have it.
 pub type BankIndex = Option<i32>;
 

@@ -7,8 +7,8 @@
 
 use super::{
     bias::BiasElement,
-    lane_rows::{GROUP, GROUP_KEYS, LaneRows, MOST_FRAGMENTS, RUN},
-    problem::{AttentionForward, flags},
+    lane_rows::{GROUP, MOST_FRAGMENTS, RUN, Runs},
+    problem::flags,
     row_facts::RowFacts,
 };
 use cuda_std::{global, hint};
@@ -46,6 +46,9 @@ pub trait PerScore {
     /// It must be valid, where there is one.
     unsafe fn load_element_if(exists: bool, from: *const u8) -> u32;
 }
+
+/// Bytes that come to the cache together.
+const FETCHED_BYTES: usize = 32;
 
 /// The words of a lane's fragments in a block of keys, as many as there are.
 pub type Fragments<Words> = [Words; MOST_FRAGMENTS];
@@ -137,45 +140,7 @@ impl PerScore for SingleBiases {
 }
 
 /// The loads of a lane.
-pub trait LoadPerScore: LaneRows {
-    /// Loads what a block of keys has of its own, as far as there are registers for it, or fetches it:
-    /// if it `has_room`, there are some for half a word for each score.
-    ///
-    /// # Safety
-    /// The facts must be those of the tile, and the problem's bias and mask valid.
-    #[inline(always)]
-    unsafe fn load_ahead<E: BiasElement, const M: usize>(
-        &self,
-        has_room: bool,
-        ahead: &mut Ahead<M>,
-        first_key: i32,
-    ) {
-        let AttentionForward { mask, bias, .. } = *self.problem();
-        let (has_mask, has_bias) = (!mask.is_null(), !bias.is_null());
-        if has_bias && self.biases_are_single::<E>() {
-            self.fetch::<SingleBiases, M>(first_key);
-        } else if has_bias && has_room {
-            self.load_all::<HalfBiases<E>, M>(ahead, first_key);
-            let later = first_key - 8 * Self::FRAGMENTS as i32;
-            if later >= 0 {
-                self.fetch::<HalfBiases<E>, M>(later);
-            }
-        } else if has_bias {
-            self.fetch::<HalfBiases<E>, M>(first_key);
-        }
-        if has_mask && has_room && !has_bias {
-            self.load_all::<Masks, M>(ahead, first_key);
-        } else if has_mask {
-            self.fetch::<Masks, M>(first_key);
-        }
-    }
-
-    /// Are biases f32, in a kernel for elements of type E?
-    #[inline(always)]
-    fn biases_are_single<E>(&self) -> bool {
-        size_of::<E>() == 4 || self.problem().flags & flags::BIAS_F32 != 0
-    }
-
+pub trait LoadPerScore: Runs {
     /// Loads what a block of keys has of such a tensor.
     ///
     /// # Safety
@@ -205,7 +170,7 @@ pub trait LoadPerScore: LaneRows {
         first_key: i32,
         groups: (usize, usize),
     ) {
-        let (keys, end) = (self.counts().1, first_key + groups.1 as i32 * GROUP_KEYS);
+        let (keys, end) = (self.counts().1, first_key + groups.1 as i32 * Self::DISTANCE);
         let [aligned, one] = self.form::<P>();
         let mut rows = [core::ptr::null(); 2];
         unroll!(h in 2 => {
@@ -218,33 +183,6 @@ pub trait LoadPerScore: LaneRows {
         } else {
             self.load_elements::<P>(rows, words, first_key, groups);
         }
-    }
-
-    /// Gives each lane what its own scores have, of what has been loaded.
-    ///
-    /// # Safety
-    /// Convergent: the whole warp.
-    #[inline(always)]
-    unsafe fn exchange_all<P: PerScore>(
-        &self,
-        words: &mut Fragments<P::Words>,
-        groups: (usize, usize),
-    ) {
-        unroll!(h in 2 => {
-            unroll!(group in Self::FRAGMENTS / GROUP, up to 4 => {
-                if groups.0 <= group && group < groups.1 {
-                    let n = GROUP * group;
-                    let mut run = [0; 8];
-                    unroll!(w in 2 * P::SIZE => {
-                        run[w] = *P::word(words, n, h, w);
-                    });
-                    let run = self.exchange::<P>(run);
-                    unroll!(w in 2 * P::SIZE => {
-                        *P::word(words, n, h, w) = run[w];
-                    });
-                }
-            });
-        });
     }
 
     /// Loads runs at once. They are aligned, and all of their keys exist, or none.
@@ -300,7 +238,7 @@ pub trait LoadPerScore: LaneRows {
                 unroll!(group in Self::FRAGMENTS / GROUP, up to 4 => {
                     if groups.0 <= group && group < groups.1 {
                         unroll!(w in 2 * P::SIZE => {
-                            let i = group * GROUP_KEYS as usize + per_word * w;
+                            let i = group * Self::DISTANCE as usize + per_word * w;
                             let from = runs[h].wrapping_add(i * P::SIZE);
                             let bits = P::load_element_if((i as i32) < keys, from) << shift;
                             let word = P::word(words, GROUP * group, h, w);
@@ -343,20 +281,24 @@ pub trait LoadPerScore: LaneRows {
         row.wrapping_offset(key as isize * P::SIZE as isize)
     }
 
-    /// Brings what a block of keys has of such a tensor to the L2 cache.
+    /// Brings what the first groups of fragments of a block of keys have of such a tensor to the L2 cache.
     ///
     /// # Safety
     /// The facts must be those of the tile, and the problem's tensor valid.
     #[inline(always)]
-    unsafe fn fetch<P: PerScore, const M: usize>(&self, first_key: i32) {
+    unsafe fn fetch<P: PerScore, const M: usize>(&self, first_key: i32, groups: usize) {
         let last = self.counts().1 - 1;
         let [_, one] = self.form::<P>();
         unroll!(m in M, up to 2 => {
             unroll!(h in 2 => {
                 let row = self.row_of::<P>(m, h);
                 unroll!(group in Self::FRAGMENTS / GROUP, up to 4 => {
-                    let from = self.place::<P>(row, first_key, group, last);
-                    global::fetch(if one { row } else { from });
+                    // Or it comes with the group before.
+                    let byte = group * Self::DISTANCE as usize * P::SIZE;
+                    if group < groups && byte.is_multiple_of(FETCHED_BYTES) {
+                        let from = self.place::<P>(row, first_key, group, last);
+                        global::fetch(if one { row } else { from });
+                    }
                 });
             });
         });
@@ -365,7 +307,8 @@ pub trait LoadPerScore: LaneRows {
     /// Whether rows of such a tensor are aligned, and whether a row has one element only.
     #[inline(always)]
     fn form<P: PerScore>(&self) -> [bool; 2] {
-        let flags = self.problem().flags;
+        // Found out anew each time: registers are rarer.
+        let flags = hint::opaque(self.problem().flags);
         [P::FLAGS.0, P::FLAGS.1].map(|flag| flags & flag != 0)
     }
 
@@ -380,7 +323,7 @@ pub trait LoadPerScore: LaneRows {
     }
 }
 
-impl<Rows: LaneRows> LoadPerScore for Rows {}
+impl<Rows: Runs> LoadPerScore for Rows {}
 
 /// Loads the one element of each row.
 #[inline(always)]

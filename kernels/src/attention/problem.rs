@@ -146,8 +146,9 @@ pub struct AttentionForward {
 }
 
 impl AttentionForward {
-    /// The same, of which the compiler does not know what tiles are found by, nor the scale: what is
-    /// computed from that is computed anew for each tile, and not kept in registers.
+    /// The same, of which the compiler does not know what tiles are found by, nor the scale, the flags,
+    /// the window, or whether there are masks or dropout: what is computed from that is computed anew each
+    /// time, and not kept in registers.
     #[inline(always)]
     pub fn anew(&self) -> Self {
         let pointer = |pointer: *const i32| hint::opaque(pointer as i64) as *const i32;
@@ -158,6 +159,11 @@ impl AttentionForward {
             k_lengths: pointer(self.k_lengths),
             bank_index: pointer(self.bank_index),
             scale: hint::opaque(self.scale),
+            mask: hint::opaque(self.mask as i64) as *const u8,
+            dropped: hint::opaque(self.dropped),
+            flags: hint::opaque(self.flags),
+            window_left: hint::opaque(self.window_left as u32) as i32,
+            window_right: hint::opaque(self.window_right as u32) as i32,
             schedule: hint::opaque(self.schedule),
             ..*self
         }

@@ -1,9 +1,9 @@
 //! Softcap, by hand: the hardware's own tanh is good to 2^-11 only.
 
-use super::{problem::AttentionForward, row_elements::RowElements};
+use super::{adjust::scale, problem::AttentionForward, row_elements::RowElements};
 use core::f32::consts::LOG2_E;
 use cuda_std::{
-    math,
+    hint, math,
     warp::{self, FULL_MASK},
 };
 
@@ -20,60 +20,66 @@ pub unsafe fn cap<const M: usize>(
     scores: &mut [impl RowElements; M],
     factor: f32,
 ) {
-    let AttentionForward { softcap, softcap_inverse: inverse, .. } = *problem;
-    if warp::vote_any(FULL_MASK, !are_small(scores, factor * inverse)) {
-        change_all(scores, |score| {
-            let (score, x) = (score * factor, score * factor * inverse);
-            // Both, so that there is no branch.
-            let (small, large) = (score * tanh_over(x), softcap * tanh(x));
-            if x.abs() < SMALL { small } else { large }
-        });
-    } else {
-        change_all(scores, |score| {
-            let score = score * factor;
-            score * tanh_over(score * inverse)
-        });
-    }
+    // Where it is beyond all numbers, 0 is to stay 0.
+    scale(scores, (factor * problem.softcap_inverse).clamp(-f32::MAX, f32::MAX));
+    // Its multiples are not kept in registers from one block of keys to the next.
+    let softcap = hint::opaque(problem.softcap);
+    // Half of the fragments at a time, or there would not be registers for what is on its way.
+    unroll!(half in 2 => {
+        if warp::vote_any(FULL_MASK, !are_small(scores, half)) {
+            change_half(scores, half, |x| {
+                // Both, so that there is no branch.
+                let (small, large) = (small(x, softcap), large(x, softcap));
+                if x.abs() < SMALL { small } else { large }
+            });
+        } else {
+            change_half(scores, half, |x| small(x, softcap));
+        }
+    });
 }
 
-/// Whether a lane's scores times `factor` are all small, by the sum of their fourth powers: it may say
-/// no where they are.
+/// Whether all scores of a lane in every second fragment from fragment `half` on are small, or not
+/// numbers.
 #[inline(always)]
-fn are_small<const M: usize>(scores: &[impl RowElements; M], factor: f32) -> bool {
-    // Two at a time, so that a chain of dependent instructions is half as long.
-    let mut sums = [0.0; 2];
+fn are_small<const M: usize>(scores: &[impl RowElements; M], half: usize) -> bool {
+    let mut max = 0.0f32;
     unroll!(m in M, up to 2 => {
         scores[m].for_each(|_, i, score| {
-            let square = score * score;
-            sums[i % 2] = math::fma(square, square, sums[i % 2]);
+            if i / 2 % 2 == half {
+                max = max.max(score.abs());
+            }
         });
     });
-    let square = factor * factor;
-    (sums[0] + sums[1]) * square * square < SMALL * SMALL * SMALL * SMALL
+    max < SMALL
 }
 
+/// Changes these scores.
 #[inline(always)]
-fn change_all<const M: usize>(scores: &mut [impl RowElements; M], change: impl Fn(f32) -> f32) {
+fn change_half<const M: usize>(
+    scores: &mut [impl RowElements; M],
+    half: usize,
+    change: impl Fn(f32) -> f32,
+) {
     unroll!(m in M, up to 2 => {
-        scores[m].map(|_, _, score| change(score));
+        scores[m].map(|_, i, score| if i / 2 % 2 == half { change(score) } else { score });
     });
 }
 
-/// tanh(x) / x up to [`SMALL`], to a relative 3.3e-8: the minimax polynomial of this degree that is 1
-/// at 0.
+/// softcap tanh(x) up to [`SMALL`], to a relative 3.3e-8 before it is rounded: x times the minimax
+/// polynomial of this degree for tanh(x) / x that is 1 at 0.
 #[inline(always)]
-fn tanh_over(x: f32) -> f32 {
+fn small(x: f32, softcap: f32) -> f32 {
     let square = x * x;
-    let mut sum = math::fma(square, -4.769_499e-3, 1.966_492_5e-2);
-    sum = math::fma(square, sum, -5.339_026_4e-2);
-    sum = math::fma(square, sum, 1.332_652_1e-1);
-    sum = math::fma(square, sum, -3.333_307e-1);
-    math::fma(square, sum, 1.0)
+    let mut sum = math::fma(square, softcap * -4.769_499e-3, softcap * 1.966_492_5e-2);
+    sum = math::fma(square, sum, softcap * -5.339_026_4e-2);
+    sum = math::fma(square, sum, softcap * 1.332_652_1e-1);
+    sum = math::fma(square, sum, softcap * -3.333_307e-1);
+    x * math::fma(square, sum, softcap)
 }
 
-/// tanh(x) for other x, by an exponential: near 0 it would cancel.
+/// softcap tanh(x) for other x, by an exponential: near 0 it would cancel.
 #[inline(always)]
-fn tanh(x: f32) -> f32 {
+fn large(x: f32, softcap: f32) -> f32 {
     let power = math::exp2(x * (2.0 * LOG2_E));
-    math::fma(-2.0, math::rcp(power + 1.0), 1.0)
+    math::fma(-2.0 * softcap, math::rcp(power + 1.0), softcap)
 }

@@ -3,8 +3,10 @@
 use super::{
     cut::{Cut, Rings, WARP_ROWS, WARPS},
     forward::Maps,
-    patches::Kept,
+    mark::has_marks,
     products::{Factor, Left, MOST_STEPS, left},
+    ring::Ring,
+    score_marks::{Kind, ScoreMarks},
     scores::ScoreRows,
     tile::{Blocks, ThreadRows},
     turns::Turns,
@@ -13,10 +15,10 @@ use crate::attention::{
     adjust::AdjustScores,
     dropout::Dropout,
     features::{Features, scaling},
-    lane_rows::{GROUP, LaneRows, MOST_FRAGMENTS},
+    lane_rows::{GROUP, MOST_FRAGMENTS, Runs},
     mask::{BankIndex, bank_index},
     online_softmax::{Exponents, OnlineSoftmax, Rescaling},
-    per_score::{Ahead, LoadPerScore},
+    per_score::Ahead,
     problem::AttentionForward,
     row_elements::RowElements,
     seen::Seen,
@@ -30,17 +32,11 @@ use cuda_std::{
 /// What a consumer's products are multiplied by, and how what comes of it becomes exponents.
 type Scaling = (f32, Exponents);
 
+/// What a lane that loads nothing itself has loaded ahead.
+const NOTHING_AHEAD: Ahead<1> = [[[0; 2]; MOST_FRAGMENTS]; 1];
+
 /// What a thread has of the output of a tile before it is divided by the rows' sums.
 type Attended<const OUTPUT: usize> = (OnlineSoftmax<1>, Accumulator<OUTPUT>);
-
-/// What a thread has got ready for the scores of a block of keys by the time that they are there.
-#[derive(Clone, Copy)]
-struct Ready {
-    /// Masks or biases of 16 bits.
-    ahead: Ahead<1>,
-    /// What dropout keeps, if there is any.
-    kept: Option<Kept>,
-}
 
 impl<
     const WARPGROUPS: u32,
@@ -128,17 +124,17 @@ where
             warp::sync_warp(FULL_MASK);
             rings.q.release(speaks);
         }
-        pass(rings, turns, all.end - own.end, speaks);
+        pass::<F>(at.tile.rows.problem, rings, turns, all.end - own.end, speaks);
         let mut attended = (OnlineSoftmax::EMPTY, Accumulator::zero());
         if !own.is_empty() {
-            let rows = ScoreRows { at, facts: Self::row_facts(warp) };
+            let rows = ScoreRows { at, facts: Self::row_facts(warp), biases: 0 };
             if F::MASKS && at.lane < WARP_ROWS {
                 // They are there for all lanes once the consumer's turn has come.
                 rows.facts.store::<E>(&at.tile.rows, index, (at.first, at.lane));
             }
             attended = Self::attend_own::<E, F>(rows, rings, turns, scaling, own, (&kept, q));
         }
-        pass(rings, turns, own.first - all.first, speaks);
+        pass::<F>(at.tile.rows.problem, rings, turns, own.first - all.first, speaks);
         attended
     }
 
@@ -163,14 +159,14 @@ where
         turns.begin();
         let scores = Self::multiply_keys::<E>(kept, q, rings.k.tile());
         turns.end();
-        let mut ready = Self::prepare::<E, F>(anew(), block);
+        Self::fetch_biases::<E, F>(anew(), block);
         let mut scores = [scores.wait::<0>()];
         rings.k.release(speaks);
         let turn = (block, scaling);
-        Self::adjust::<E, F>(anew(), &mut scores, &mut ready, turn);
+        let keeps = Self::adjust::<E, F>(anew(), &mut scores, &mut rings.marks, turn);
         // There is no output to be rescaled yet.
         let _ = Self::take::<F>(anew(), seen, &mut softmax, &mut scores, turn);
-        let mut probabilities = Self::left::<E>(&scores[0], ready.kept);
+        let mut probabilities = Self::left::<E>(&scores[0], keeps);
         while block > blocks.first {
             block -= 1;
             rings.k.wait();
@@ -179,16 +175,16 @@ where
             rings.v.wait();
             let growing = Self::multiply_values::<E>(output, &probabilities, rings.v.tile());
             turns.end();
-            let mut ready = Self::prepare::<E, F>(anew(), block);
+            Self::fetch_biases::<E, F>(anew(), block);
             let mut scores = [scores.wait::<1>()];
             rings.k.release(speaks);
             let turn = (block, scaling);
-            Self::adjust::<E, F>(anew(), &mut scores, &mut ready, turn);
+            let keeps = Self::adjust::<E, F>(anew(), &mut scores, &mut rings.marks, turn);
             if Self::is_plain::<F>(anew(), seen, turn) && softmax.keeps_near(&scores, scaling.1) {
                 softmax.exponentiate_near(&mut scores, scaling.1);
                 output = growing.wait::<0>();
                 rings.v.release(speaks);
-                probabilities = Self::left::<E>(&scores[0], ready.kept);
+                probabilities = Self::left::<E>(&scores[0], keeps);
                 continue;
             }
             let rescaling = Self::take::<F>(anew(), seen, &mut softmax, &mut scores, turn);
@@ -197,7 +193,7 @@ where
             softmax.complete();
             let mut outputs = [growing.wait::<0>()];
             rings.v.release(speaks);
-            probabilities = Self::left::<E>(&scores[0], ready.kept);
+            probabilities = Self::left::<E>(&scores[0], keeps);
             rescaling.apply(&mut outputs);
             [output] = outputs;
         }
@@ -227,33 +223,52 @@ where
         seen.sees_all(block * Self::KEYS as i32, Self::KEYS as i32)
     }
 
-    /// What takes time and depends on no score, while a block's scores are computed.
+    /// Asks for biases of f32, which takes time and depends on no score, while those of a block are
+    /// computed.
     #[inline(always)]
-    unsafe fn prepare<E: Factor, F: Features>(rows: ScoreRows<'_, SCORES>, block: i32) -> Ready {
-        let (first_key, problem) = (block * Self::KEYS as i32, rows.problem());
-        let mut ready = Ready { ahead: [[[0; 2]; MOST_FRAGMENTS]; 1], kept: None };
+    unsafe fn fetch_biases<E: Factor, F: Features>(rows: ScoreRows<'_, SCORES>, block: i32) {
         if F::MASKS {
             const { assert!(!F::MASKS || SCORES.is_multiple_of(4 * GROUP)) };
-            rows.load_ahead::<E, 1>(true, &mut ready.ahead, first_key);
+            let mut none = NOTHING_AHEAD;
+            rows.load_ahead::<E, 1>(false, &mut none, block * Self::KEYS as i32);
         }
-        if F::ALL && problem.dropped != 0 {
-            ready.kept = Some(Kept::draw::<SCORES>(&rows.at, first_key));
-        }
-        ready
     }
 
-    /// Does to scores of a block of keys what masks, biases and the like do, if there may be any.
+    /// Does to scores of a block of keys what masks, biases and the like do, if there may be any. What
+    /// dropout keeps, if there is any.
     #[inline(always)]
     unsafe fn adjust<E: Factor, F: Features>(
-        rows: ScoreRows<'_, SCORES>,
+        mut rows: ScoreRows<'_, SCORES>,
         scores: &mut [Accumulator<SCORES>; 1],
-        ready: &mut Ready,
+        marks: &mut Ring,
         (block, (prescale, _)): (i32, Scaling),
-    ) {
-        if F::MASKS {
-            let (first_key, prescale) = (block * Self::KEYS as i32, hint::opaque(prescale));
-            rows.adjust::<E, F, 1>(scores, (true, &mut ready.ahead), first_key, prescale);
+    ) -> Option<ScoreMarks> {
+        let mut kept = None;
+        if !F::MASKS {
+            return kept;
         }
+        let (first_key, prescale) = (block * Self::KEYS as i32, hint::opaque(prescale));
+        let ThreadRows { tile, first, lane, .. } = rows.at;
+        let row = (first - tile.first_row) as u32;
+        // Asked twice, or all between would be there twice.
+        if has_marks::<F>(&rows.problem().anew()) {
+            marks.wait();
+            rows.biases = Self::biases_of(marks.tile(), row);
+        }
+        rows.adjust::<E, F, 1>(scores, (false, &mut { NOTHING_AHEAD }), first_key, prescale);
+        if has_marks::<F>(&rows.problem().anew()) {
+            let of_kind = |kind| Self::marks_of(marks.tile(), kind, row + lane / 2, lane % 2 == 1);
+            if !rows.problem().mask.is_null() {
+                of_kind(Kind::Hidden).hide(&mut scores[0]);
+            }
+            if F::ALL && rows.problem().dropped != 0 {
+                kept = Some(of_kind(Kind::Kept));
+            }
+            // All lanes have read them.
+            warp::sync_warp(FULL_MASK);
+            marks.release(lane == 0);
+        }
+        kept
     }
 
     /// Turns scores of a block of keys, adjusted where there are masks, into exponentials: how the
@@ -281,10 +296,10 @@ where
 
     /// The left factor of the second product: the probabilities that dropout keeps, if there is any.
     #[inline(always)]
-    fn left<E: Factor>(probabilities: &Accumulator<SCORES>, kept: Option<Kept>) -> Left {
+    fn left<E: Factor>(probabilities: &Accumulator<SCORES>, kept: Option<ScoreMarks>) -> Left {
         let mut words = left::<E, SCORES>(probabilities, |_, p| p);
         if let Some(kept) = kept {
-            kept.apply::<SCORES>(&mut words);
+            kept.keep::<SCORES>(&mut words);
         }
         words
     }
@@ -292,11 +307,21 @@ where
 
 /// Passes over blocks of keys that only other consumers see.
 #[inline(always)]
-unsafe fn pass(rings: &mut Rings, turns: Turns, count: i32, speaks: bool) {
+unsafe fn pass<F: Features>(
+    problem: &AttentionForward,
+    rings: &mut Rings,
+    turns: Turns,
+    count: i32,
+    speaks: bool,
+) {
+    let has_marks = has_marks::<F>(&problem.anew());
     let mut passed = 0;
     while passed < count {
         turns.begin();
         turns.end();
+        if has_marks {
+            rings.marks.pass(speaks);
+        }
         rings.k.pass(speaks);
         rings.v.pass(speaks);
         passed += 1;

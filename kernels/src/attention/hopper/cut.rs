@@ -48,6 +48,8 @@ pub struct Rings {
     pub v: Ring,
     /// Of values that are not all to be multiplied.
     pub detour: Detour,
+    /// Of marks of blocks of scores, and biases.
+    pub marks: Ring,
 }
 
 impl<
@@ -64,7 +66,7 @@ impl<
     pub const KEYS: u32 = 2 * SCORES as u32;
     /// Panels of v and o.
     pub const VALUE_PANELS: u32 = 2 * OUTPUT as u32 / PANEL;
-    /// Threads of a block: the consumers, and before them the producer.
+    /// Threads of a block: the consumers, and before them the producer and the markers.
     pub const THREADS: u32 = 32 * WARPS * (WARPGROUPS + 1);
     /// Warps of the consumers.
     pub const CONSUMER_WARPS: u32 = WARPS * WARPGROUPS;
@@ -96,8 +98,15 @@ impl<
     /// Bytes of shared memory.
     pub const SHARED_BYTES: u32 =
         Self::BARRIERS + (Self::Q_STAGES + 2 * Self::STAGES) * Ring::BARRIERS + Detour::BARRIERS;
-    /// The same with masks: behind the rest are facts of the tile's rows.
-    pub const SHARED_BYTES_WITH_MASKS: u32 = Self::SHARED_BYTES + Self::ROWS * ROW_FACTS_BYTES;
+    /// Bytes of the facts of a tile's rows.
+    const FACTS_BYTES: u32 = Self::ROWS * ROW_FACTS_BYTES;
+    /// Where with masks, behind the rest and the facts of consumers and markers, marks begin.
+    const MARKS: u32 = (Self::SHARED_BYTES + 2 * Self::FACTS_BYTES).next_multiple_of(PANEL_ROW);
+    /// Marks of so many blocks of scores in shared memory.
+    const MARKS_STAGES: u32 = 2;
+    /// Bytes of shared memory with masks.
+    pub const SHARED_BYTES_WITH_MASKS: u32 =
+        Self::MARKS + Self::MARKS_STAGES * (Self::MARKS_BYTES + Ring::BARRIERS);
 
     /// The rings before anything is in them.
     #[inline(always)]
@@ -111,6 +120,11 @@ impl<
             k: Ring::new((base + Self::K, Self::STAGES), Self::K_BYTES, k),
             v: Ring::new((base + Self::V, Self::STAGES), Self::V_BYTES, v),
             detour: Detour::new(v + Self::STAGES * Ring::BARRIERS),
+            marks: Ring::new(
+                (base + Self::MARKS, Self::MARKS_STAGES),
+                Self::MARKS_BYTES,
+                base + Self::MARKS + Self::MARKS_STAGES * Self::MARKS_BYTES,
+            ),
         }
     }
 
@@ -119,6 +133,12 @@ impl<
     pub fn row_facts(warp: u32) -> RowFacts {
         let before = Self::SHARED_BYTES + warp * WARP_ROWS * ROW_FACTS_BYTES;
         RowFacts { at: shared::dynamic() + before }
+    }
+
+    /// Where the markers have the facts of the tile's rows.
+    #[inline(always)]
+    pub fn row_facts_of_markers() -> RowFacts {
+        RowFacts { at: shared::dynamic() + Self::SHARED_BYTES + Self::FACTS_BYTES }
     }
 
     /// Where warp `warp` of the consumers puts its output: the first panel, and from one to the next.

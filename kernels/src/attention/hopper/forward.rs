@@ -9,9 +9,9 @@
 //! - Tiling: a block takes tiles of rows of one head, one after the other. A consumer has 64 rows of
 //!   it, and walks over the blocks of keys that these see, from the last to the first. Whatever hides
 //!   keys is looked at only in blocks where it does.
-//! - Roles: one warp of the first warpgroup, the producer, copies by TMA; the other warpgroups, the
-//!   consumers, multiply and take exponentials. They meet at mbarriers, by which tiles pass through
-//!   shared memory.
+//! - Roles: one warp of the first warpgroup, the producer, copies by TMA; its other warps, the markers,
+//!   get masks, biases and dropout ready, if there are any; the other warpgroups, the consumers,
+//!   multiply and take exponentials. They meet at mbarriers, by which tiles pass through shared memory.
 //! - Sequences: a batch entry's rows begin anywhere in the tensors, and end before others do. Keys
 //!   beyond its end are hidden; values there become zeros, before anything is multiplied by them; and
 //!   rows that others follow are stored one by one.
@@ -20,14 +20,15 @@
 //!   multiplies while another does not.
 //! - Straight: a block of keys that nothing hides, whose scores need no other reference, is taken
 //!   without a branch between products.
-//! - What scores have of their own, masks and biases, and dropout's random words come while a block's
-//!   products are computed.
+//! - What scores have of their own, masks, biases of 16 bits and dropout, comes from the markers, and
+//!   biases of f32 from the L2 cache.
 //! - Registers: those that the producer gives back let a consumer hold 64 rows of output, scores,
 //!   probabilities and, where they fit, q.
 //! - Roofline: the tensor cores, by `wgmma`, until the card runs into its limit of power.
 
 use super::{
     cut::{Cut, WARPS},
+    mark::MARKERS,
     products::Factor,
 };
 use crate::attention::{features::Features, problem::AttentionForward};
@@ -74,10 +75,13 @@ where
         let thread = thread::thread_idx_x();
         let rings = Self::rings();
         if thread == 0 {
-            rings.q.init(Self::CONSUMER_WARPS);
-            rings.k.init(Self::CONSUMER_WARPS);
-            rings.v.init(Self::CONSUMER_WARPS);
+            rings.q.init((1, Self::CONSUMER_WARPS));
+            rings.k.init((1, Self::CONSUMER_WARPS));
+            rings.v.init((1, Self::CONSUMER_WARPS));
             rings.detour.init();
+            if F::MASKS {
+                rings.marks.init((MARKERS, Self::CONSUMER_WARPS));
+            }
             fence::proxy_async();
         }
         // The barriers exist for all from here on.
@@ -92,6 +96,8 @@ where
             }
             if warp == 0 {
                 Self::produce(problem, maps, rings);
+            } else if F::MASKS {
+                Self::mark::<E, F>(problem, rings.marks, warp - 1);
             }
         } else {
             match WARPGROUPS {

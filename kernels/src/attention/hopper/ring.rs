@@ -1,4 +1,4 @@
-//! Tiles on their way from the producer to the consumers, through stages in shared memory.
+//! Tiles on their way from those who fill stages in shared memory to the consumers.
 
 use cuda_std::{
     mbarrier,
@@ -47,8 +47,9 @@ impl Detour {
 /// A ring of stages for one tile each, as one of the parties sees it: it stands at the stage that the
 /// party fills, or reads, next.
 ///
-/// A stage has two barriers. *Full* has phases of an arrival of the producer and all the bytes of a
-/// tile, unless these report to a [`Detour`]; *empty* of an arrival of each warp that reads.
+/// A stage has two barriers. *Full* has phases of an arrival of each warp that fills it and, if it is
+/// the producer, of all the bytes of a tile, unless these report to a [`Detour`]; *empty* of an arrival
+/// of each warp that reads.
 #[derive(Clone, Copy)]
 pub struct Ring {
     /// The first stage.
@@ -75,16 +76,16 @@ impl Ring {
         Ring { tiles, stages, bytes, barriers, stage: 0, parity: 0 }
     }
 
-    /// Makes the barriers, for so many warps that read.
+    /// Makes the barriers, for so many warps that fill a stage and that read it.
     ///
     /// # Safety
     /// One thread of the block, once, and a fence and a barrier follow.
     #[inline(always)]
-    pub unsafe fn init(self, readers: u32) {
+    pub unsafe fn init(self, (writers, readers): (u32, u32)) {
         let mut stage = 0;
         while stage < self.stages {
             let full = self.barriers + stage * Self::BARRIERS;
-            mbarrier::init(full, 1);
+            mbarrier::init(full, writers);
             mbarrier::init(full + 8, readers);
             stage += 1;
         }
@@ -126,19 +127,29 @@ impl Ring {
         self.announce(speaks, if detours { detour.barrier } else { self.full() })
     }
 
+    /// Waits until nobody reads the stage.
+    ///
+    /// # Safety
+    /// Convergent: the whole warp, one of those that fill it.
     #[inline(always)]
-    unsafe fn announce(&self, speaks: bool, told: u32) -> u32 {
+    pub unsafe fn claim(&self) {
         mbarrier::wait(self.empty(), self.parity ^ 1);
         // Or the phase could be over, and the next one too, before a lane has seen its end.
         warp::sync_warp(FULL_MASK);
+    }
+
+    #[inline(always)]
+    unsafe fn announce(&self, speaks: bool, told: u32) -> u32 {
+        self.claim();
         mbarrier::arrive_expect_tx_if(speaks, told, self.bytes);
         told
     }
 
-    /// The stage is full, of a tile that came by a detour. `speaks` in one lane.
+    /// The stage is full, as far as the warp fills it. `speaks` in one lane.
     ///
     /// # Safety
-    /// Convergent: the producer's warp, which has begun the tile so, and done what it had to do.
+    /// Convergent: the whole warp, which has claimed the stage and filled it, or begun its tile by a
+    /// detour and done what it had to do, and whose lanes have met since.
     #[inline(always)]
     pub unsafe fn finish(&self, speaks: bool) {
         mbarrier::arrive_if(speaks, self.full());
@@ -170,7 +181,7 @@ impl Ring {
     #[inline(always)]
     pub unsafe fn pass(&mut self, speaks: bool) {
         self.wait();
-        // Or the phase could be over, and the next one too, before a lane has seen its end.
+        // As for who claims one.
         warp::sync_warp(FULL_MASK);
         self.release(speaks);
     }

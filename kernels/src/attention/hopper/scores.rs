@@ -1,14 +1,14 @@
 //! Which scores of a block of keys a thread has, and how what they have of their own gets to it.
 
-use super::tile::ThreadRows;
+use super::{score_marks::biases_layout, tile::ThreadRows};
 use crate::attention::{
-    lane_rows::{GROUP, LaneRows},
-    per_score::PerScore,
+    lane_rows::{GROUP, LaneRows, MOST_FRAGMENTS, Runs, first_run_of_four},
+    per_score::{Fragments, PerScore},
     problem::AttentionForward,
     row_facts::RowFacts,
 };
 use cuda_std::{
-    bits, hint,
+    hint, matrix,
     warp::{self, FULL_MASK},
 };
 
@@ -19,6 +19,8 @@ pub struct ScoreRows<'a, const SCORES: usize> {
     pub at: ThreadRows<'a>,
     /// Where the facts of the warp's rows are.
     pub facts: RowFacts,
+    /// Where biases of 16 bits of the warp's rows are, once they are there.
+    pub biases: u32,
 }
 
 impl<const SCORES: usize> ScoreRows<'_, SCORES> {
@@ -35,9 +37,8 @@ impl<const SCORES: usize> ScoreRows<'_, SCORES> {
     }
 }
 
-impl<const SCORES: usize> LaneRows for ScoreRows<'_, SCORES> {
+impl<const SCORES: usize> Runs for ScoreRows<'_, SCORES> {
     const FRAGMENTS: usize = SCORES / 4;
-    const SINGLES: usize = GROUP;
     const ROWS_AT_ONCE: usize = 1;
 
     #[inline(always)]
@@ -50,13 +51,19 @@ impl<const SCORES: usize> LaneRows for ScoreRows<'_, SCORES> {
         (sequence.queries, sequence.keys)
     }
     #[inline(always)]
-    fn lane(&self) -> u32 {
-        self.at.lane
-    }
-    #[inline(always)]
     fn facts(&self, _: usize, h: usize) -> (RowFacts, u32) {
         (self.facts, 8 * h as u32 + self.at.lane / 4)
     }
+    #[inline(always)]
+    fn first_run(&self, first: i32) -> i32 {
+        first_run_of_four(first, self.at.lane)
+    }
+}
+
+impl<const SCORES: usize> LaneRows for ScoreRows<'_, SCORES> {
+    const SINGLES: usize = GROUP;
+    const LOADS: bool = false;
+
     #[inline(always)]
     fn key(&self, first: i32) -> i32 {
         first + (self.at.lane % 4 * 2) as i32
@@ -72,20 +79,25 @@ impl<const SCORES: usize> LaneRows for ScoreRows<'_, SCORES> {
     unsafe fn exchange<P: PerScore>(&self, run: [u32; 8]) -> [u32; 8] {
         let (lane, [a, b, c, d, e, f, g, h]) = (self.at.lane, run);
         match P::SIZE {
-            1 => {
-                let [a, b] = transpose_halves(lane, [a, b]);
-                [a, b, 0, 0, 0, 0, 0, 0]
-            }
-            2 => {
-                let [[a], [b], [c], [d]] = transpose(lane, [[a], [b], [c], [d]]);
-                [a, b, c, d, 0, 0, 0, 0]
-            }
-            _ => {
+            4 => {
                 let pairs = transpose(lane, [[a, b], [c, d], [e, f], [g, h]]);
                 let [[a, b], [c, d], [e, f], [g, h]] = pairs;
                 [a, b, c, d, e, f, g, h]
             }
+            // It does not load them.
+            _ => run,
         }
+    }
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn find_biases(&self) -> Fragments<[u32; 2]> {
+        let mut words = [[0; 2]; MOST_FRAGMENTS];
+        let layout = biases_layout(SCORES as u32 / 4);
+        unroll!(two in SCORES / 8 => {
+            let four = matrix::load_4(self.biases + layout.queries(self.at.lane, 2 * two as u32));
+            [words[2 * two][0], words[2 * two][1], words[2 * two + 1][0], words[2 * two + 1][1]] = four;
+        });
+        words
     }
 }
 
@@ -122,19 +134,4 @@ unsafe fn swap<const WORDS: usize>(
         swapped.1[w] = if upper { second[w] } else { taken };
     });
     swapped
-}
-
-/// The same for elements of half a word.
-#[inline(always)]
-#[track_caller]
-unsafe fn transpose_halves(lane: u32, [a, b]: [u32; 2]) -> [u32; 2] {
-    let ([a], [b]) = swap(lane, 2, [a], [b]);
-    // The lane has two elements of lanes 0 and 2, or 1 and 3, of which it keeps one each.
-    let odd = lane % 2 == 1;
-    let given = bits::permute_by(a, b, if odd { 0x5410 } else { 0x7632 });
-    let taken = warp::shuffle_xor(FULL_MASK, given, 1);
-    [
-        bits::permute_by(a, taken, if odd { 0x3254 } else { 0x5410 }),
-        bits::permute_by(b, taken, if odd { 0x3276 } else { 0x7610 }),
-    ]
 }

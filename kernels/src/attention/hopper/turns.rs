@@ -32,7 +32,8 @@ impl Turns {
         }
     }
 
-    /// Waits for the consumer's turn.
+    /// Waits for the consumer's turn. What its threads have stored in shared memory before is there for all
+    /// of them then.
     ///
     /// # Safety
     /// Convergent: the whole warpgroup of each consumer, as often as the others.
@@ -49,8 +50,12 @@ impl Turns {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn end(self) {
-        let next = self.consumer + 1;
-        block::barrier_arrive(if next == self.consumers { 1 } else { 1 + next }, THREADS);
+        let next = match self.consumers {
+            2 => 1 - self.consumer,
+            _ if self.consumer + 1 == self.consumers => 0,
+            _ => self.consumer + 1,
+        };
+        block::barrier_arrive(1 + next, THREADS);
     }
 
     /// Takes back the turn that nobody takes.

@@ -32,7 +32,6 @@ use crate::attention::{
     lane_rows::MOST_FRAGMENTS,
     mask::bank_index,
     online_softmax::{Fragment, OnlineSoftmax},
-    per_score::LoadPerScore,
     problem::{AttentionForward, Strides, flags},
     rows::Rows,
 };

@@ -2,10 +2,10 @@
 
 use super::{facts::Span, key_order};
 use crate::attention::{
-    lane_rows::LaneRows,
+    lane_rows::{LaneRows, MOST_FRAGMENTS, Runs, first_run_of_four},
     mask::VisibleRange,
     online_softmax::Fragment,
-    per_score::PerScore,
+    per_score::{Fragments, PerScore},
     problem::AttentionForward,
     row_facts::RowFacts,
     seen::{Seen, hide_row},
@@ -64,9 +64,8 @@ impl<const KEYS: usize> WarpRows<'_, KEYS> {
     }
 }
 
-impl<const KEYS: usize> LaneRows for WarpRows<'_, KEYS> {
+impl<const KEYS: usize> Runs for WarpRows<'_, KEYS> {
     const FRAGMENTS: usize = KEYS;
-    const SINGLES: usize = KEYS;
     const ROWS_AT_ONCE: usize = 2;
 
     #[inline(always)]
@@ -78,13 +77,19 @@ impl<const KEYS: usize> LaneRows for WarpRows<'_, KEYS> {
         (self.span.queries, self.span.keys)
     }
     #[inline(always)]
-    fn lane(&self) -> u32 {
-        self.lane
-    }
-    #[inline(always)]
     fn facts(&self, m: usize, h: usize) -> (RowFacts, u32) {
         (self.facts, (self.row(m, h) - self.span.first_row) as u32)
     }
+    #[inline(always)]
+    fn first_run(&self, first: i32) -> i32 {
+        first_run_of_four(first, self.lane)
+    }
+}
+
+impl<const KEYS: usize> LaneRows for WarpRows<'_, KEYS> {
+    const SINGLES: usize = KEYS;
+    const LOADS: bool = true;
+
     #[inline(always)]
     fn key(&self, first: i32) -> i32 {
         first + key_order::first(self.lane) as i32
@@ -97,5 +102,10 @@ impl<const KEYS: usize> LaneRows for WarpRows<'_, KEYS> {
     #[inline(always)]
     unsafe fn exchange<P: PerScore>(&self, run: [u32; 8]) -> [u32; 8] {
         run
+    }
+    /// There are none.
+    #[inline(always)]
+    unsafe fn find_biases(&self) -> Fragments<[u32; 2]> {
+        [[0; 2]; MOST_FRAGMENTS]
     }
 }
