@@ -1,4 +1,4 @@
-//! Marks for scores, a bit each, on their way from the markers to the consumers.
+//! Marks for scores, a bit each, and biases behind them, on their way from the markers to the consumers.
 //!
 //! A word is for two threads whose keys are neighbours, and a group of four fragments of their scores:
 //! the first thread's marks are in the lower half. There, of fragment `f` of the group and row `h` of
