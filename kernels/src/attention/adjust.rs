@@ -2,12 +2,11 @@
 //! softcap, bias, ALiBi, boolean mask.
 
 use super::{
-    bias::BiasElement,
+    bias::{self, BiasElement},
     features::Features,
     lane_rows::{GROUP, LaneRows, MOST_FRAGMENTS},
     mask,
     per_score::{Ahead, Fragments, HalfBiases, LoadPerScore, Masks, PerScore, SingleBiases},
-    problem::{AttentionForward, flags},
     row_elements::RowElements,
     row_facts::Alibi,
     softcap,
@@ -17,47 +16,6 @@ use cuda_std::math;
 
 /// The scores of a lane on their way to the softmax.
 pub trait AdjustScores: LoadPerScore + LaneRows {
-    /// Loads what a block of keys has of its own, as far as there are registers for it, or fetches it:
-    /// if it `has_room`, there are some for half a word for each score.
-    ///
-    /// # Safety
-    /// The facts must be those of the tile, and the problem's bias and mask valid.
-    #[inline(always)]
-    unsafe fn load_ahead<E: BiasElement, const M: usize>(
-        &self,
-        has_room: bool,
-        ahead: &mut Ahead<M>,
-        first_key: i32,
-    ) {
-        let AttentionForward { mask, bias, .. } = *self.problem();
-        let (has_mask, has_bias) = (Self::LOADS && !mask.is_null(), !bias.is_null());
-        let all = Self::FRAGMENTS / GROUP;
-        if has_bias && self.biases_are_single::<E>() {
-            self.fetch::<SingleBiases, M>(first_key, all);
-        } else if !Self::LOADS {
-            // They come otherwise.
-        } else if has_bias && has_room {
-            self.load_all::<HalfBiases<E>, M>(ahead, first_key);
-            let later = first_key - 8 * Self::FRAGMENTS as i32;
-            if later >= 0 {
-                self.fetch::<HalfBiases<E>, M>(later, all);
-            }
-        } else if has_bias {
-            self.fetch::<HalfBiases<E>, M>(first_key, all);
-        }
-        if has_mask && has_room && !has_bias {
-            self.load_all::<Masks, M>(ahead, first_key);
-        } else if has_mask {
-            self.fetch::<Masks, M>(first_key, all);
-        }
-    }
-
-    /// Are biases f32, in a kernel for elements of type E?
-    #[inline(always)]
-    fn biases_are_single<E>(&self) -> bool {
-        size_of::<E>() == 4 || self.problem().flags & flags::BIAS_F32 != 0
-    }
-
     /// Scales scores, and does to them all else but the visible range: softcap, bias, ALiBi, and the
     /// boolean mask if the lane [loads](LaneRows::LOADS) it. `ahead` is what has been loaded ahead,
     /// if it `has_room`, and free then.
@@ -81,7 +39,7 @@ pub trait AdjustScores: LoadPerScore + LaneRows {
             factor = 1.0;
         }
         let has_bias = !problem.bias.is_null();
-        if has_bias && self.biases_are_single::<E>() {
+        if has_bias && bias::are_single::<E>(problem) {
             // What lies ahead is not in use, as the compiler learns here, nor are its registers.
             *ahead = [[[0; 2]; MOST_FRAGMENTS]; M];
             unroll!(m in M, up to 2 => {

@@ -36,6 +36,12 @@ impl BiasElement for f32 {
     }
 }
 
+/// Are biases f32, in a kernel for elements of type E?
+#[inline(always)]
+pub fn are_single<E>(problem: &AttentionForward) -> bool {
+    size_of::<E>() == 4 || problem.flags & flags::BIAS_F32 != 0
+}
+
 /// A row's additive bias.
 #[derive(Clone, Copy)]
 pub struct RowBias {

@@ -1,12 +1,13 @@
 //! What single scores have of their own, masks and biases, on its way to registers.
 //!
 //! It is asked for before it is needed, so that its latency lies in the shadow of other work: in the
-//! portable kernel of exponentials, for the next block of keys, on Hopper of products. Where there are
-//! registers for it, masks or biases of 16 bits are loaded then, and biases of the block after it
-//! fetched, which come from memory; all else is only fetched, to the L2 cache.
+//! portable kernel of exponentials, for the next block of keys; on Hopper markers do so, and consumers,
+//! for biases of f32, while products are computed. Where there are registers for it, the portable
+//! kernel loads masks or biases of 16 bits then, and fetches biases of the block after it, which come
+//! from memory; all else it only fetches, to the L2 cache.
 
 use super::{
-    bias::BiasElement,
+    bias::{self, BiasElement},
     lane_rows::{GROUP, MOST_FRAGMENTS, RUN, Runs},
     problem::flags,
     row_facts::RowFacts,
@@ -141,6 +142,39 @@ impl PerScore for SingleBiases {
 
 /// The loads of a lane.
 pub trait LoadPerScore: Runs {
+    /// Loads what a block of keys has of its own, as far as there are registers for it, or fetches it:
+    /// if it `has_room`, there are some for half a word for each score.
+    ///
+    /// # Safety
+    /// The facts must be those of the tile, and the problem's bias and mask valid.
+    #[inline(always)]
+    unsafe fn load_ahead<E: BiasElement, const M: usize>(
+        &self,
+        has_room: bool,
+        ahead: &mut Ahead<M>,
+        first_key: i32,
+    ) {
+        let problem = self.problem();
+        let (has_mask, has_bias) = (!problem.mask.is_null(), !problem.bias.is_null());
+        let all = Self::FRAGMENTS / GROUP;
+        if has_bias && bias::are_single::<E>(self.problem()) {
+            self.fetch::<SingleBiases, M>(first_key, all);
+        } else if has_bias && has_room {
+            self.load_all::<HalfBiases<E>, M>(ahead, first_key);
+            let later = first_key - 8 * Self::FRAGMENTS as i32;
+            if later >= 0 {
+                self.fetch::<HalfBiases<E>, M>(later, all);
+            }
+        } else if has_bias {
+            self.fetch::<HalfBiases<E>, M>(first_key, all);
+        }
+        if has_mask && has_room && !has_bias {
+            self.load_all::<Masks, M>(ahead, first_key);
+        } else if has_mask {
+            self.fetch::<Masks, M>(first_key, all);
+        }
+    }
+
     /// Loads what a block of keys has of such a tensor.
     ///
     /// # Safety

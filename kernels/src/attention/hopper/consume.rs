@@ -13,12 +13,13 @@ use super::{
 };
 use crate::attention::{
     adjust::AdjustScores,
+    bias,
     dropout::Dropout,
     features::{Features, scaling},
     lane_rows::{GROUP, MOST_FRAGMENTS, Runs},
     mask::{BankIndex, bank_index},
     online_softmax::{Exponents, OnlineSoftmax, Rescaling},
-    per_score::Ahead,
+    per_score::{Ahead, LoadPerScore, SingleBiases},
     problem::AttentionForward,
     row_elements::RowElements,
     seen::Seen,
@@ -124,7 +125,7 @@ where
             warp::sync_warp(FULL_MASK);
             rings.q.release(speaks);
         }
-        pass::<F>(at.tile.rows.problem, rings, turns, all.end - own.end, speaks);
+        pass::<E, F>(at.tile.rows.problem, rings, turns, all.end - own.end, speaks);
         let mut attended = (OnlineSoftmax::EMPTY, Accumulator::zero());
         if !own.is_empty() {
             let rows = ScoreRows { at, facts: Self::row_facts(warp), biases: 0 };
@@ -134,7 +135,7 @@ where
             }
             attended = Self::attend_own::<E, F>(rows, rings, turns, scaling, own, (&kept, q));
         }
-        pass::<F>(at.tile.rows.problem, rings, turns, own.first - all.first, speaks);
+        pass::<E, F>(at.tile.rows.problem, rings, turns, own.first - all.first, speaks);
         attended
     }
 
@@ -229,8 +230,10 @@ where
     unsafe fn fetch_biases<E: Factor, F: Features>(rows: ScoreRows<'_, SCORES>, block: i32) {
         if F::MASKS {
             const { assert!(!F::MASKS || SCORES.is_multiple_of(4 * GROUP)) };
-            let mut none = NOTHING_AHEAD;
-            rows.load_ahead::<E, 1>(false, &mut none, block * Self::KEYS as i32);
+            let problem = rows.problem();
+            if !problem.bias.is_null() && bias::are_single::<E>(problem) {
+                rows.fetch::<SingleBiases, 1>(block * Self::KEYS as i32, SCORES / (4 * GROUP));
+            }
         }
     }
 
@@ -251,12 +254,12 @@ where
         let ThreadRows { tile, first, lane, .. } = rows.at;
         let row = (first - tile.first_row) as u32;
         // Asked twice, or all between would be there twice.
-        if has_marks::<F>(&rows.problem().anew()) {
+        if has_marks::<E, F>(&rows.problem().anew()) {
             marks.wait();
             rows.biases = Self::biases_of(marks.tile(), row);
         }
         rows.adjust::<E, F, 1>(scores, (false, &mut { NOTHING_AHEAD }), first_key, prescale);
-        if has_marks::<F>(&rows.problem().anew()) {
+        if has_marks::<E, F>(&rows.problem().anew()) {
             let of_kind = |kind| Self::marks_of(marks.tile(), kind, row + lane / 2, lane % 2 == 1);
             if !rows.problem().mask.is_null() {
                 of_kind(Kind::Hidden).hide(&mut scores[0]);
@@ -307,14 +310,14 @@ where
 
 /// Passes over blocks of keys that only other consumers see.
 #[inline(always)]
-unsafe fn pass<F: Features>(
+unsafe fn pass<E, F: Features>(
     problem: &AttentionForward,
     rings: &mut Rings,
     turns: Turns,
     count: i32,
     speaks: bool,
 ) {
-    let has_marks = has_marks::<F>(&problem.anew());
+    let has_marks = has_marks::<E, F>(&problem.anew());
     let mut passed = 0;
     while passed < count {
         turns.begin();

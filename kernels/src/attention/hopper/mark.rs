@@ -14,13 +14,14 @@ use super::{
     tile::Tile,
 };
 use crate::attention::{
+    bias,
     dropout::{Dropout, PATCH_KEYS},
     features::Features,
     lane_rows::{GROUP, GROUP_KEYS, MOST_FRAGMENTS, RUN, Runs},
     mask::{self, bank_index},
-    per_score::{HalfBiases, LoadPerScore, Masks},
+    per_score::{Fragments, HalfBiases, LoadPerScore, Masks, PerScore},
     portable::swizzle::CHUNK,
-    problem::{AttentionForward, flags},
+    problem::AttentionForward,
     row_facts::RowFacts,
 };
 use cuda_std::{
@@ -39,15 +40,15 @@ const BARRIER: u32 = 8;
 
 /// Do markers have anything to do?
 #[inline(always)]
-pub fn has_marks<F: Features>(problem: &AttentionForward) -> bool {
-    F::MASKS && (!problem.mask.is_null() || has_half_biases(problem))
+pub fn has_marks<E, F: Features>(problem: &AttentionForward) -> bool {
+    F::MASKS && (!problem.mask.is_null() || has_half_biases::<E>(problem))
         || F::ALL && problem.dropped != 0
 }
 
 /// Are there biases of 16 bits?
 #[inline(always)]
-fn has_half_biases(problem: &AttentionForward) -> bool {
-    !problem.bias.is_null() && problem.flags & flags::BIAS_F32 == 0
+fn has_half_biases<E>(problem: &AttentionForward) -> bool {
+    !problem.bias.is_null() && !bias::are_single::<E>(problem)
 }
 
 /// Two rows, 8 apart, of neighbouring keys: of 32 they are the scores of four threads that are neighbours,
@@ -57,6 +58,35 @@ struct TwoRows<'a> {
     facts: RowFacts,
     /// The first of them, of the tile's.
     row: u32,
+}
+
+impl<'a> TwoRows<'a> {
+    /// The pair number `two` of the tile, 8 in each 16 rows.
+    #[inline(always)]
+    fn of(tile: &Tile<'a>, facts: RowFacts, two: u32) -> Self {
+        TwoRows { tile: *tile, facts, row: two / 8 * 16 + two % 8 }
+    }
+
+    /// Loads what so many runs from key `key` on have, and asks for what those `block` keys before have,
+    /// which the next block of keys will.
+    ///
+    /// # Safety
+    /// The facts must be those of the tile, and the tensor valid for it.
+    #[inline(always)]
+    unsafe fn load_runs_of<P: PerScore<Words = [u32; 2]>>(
+        &self,
+        key: i32,
+        runs: usize,
+        block: u32,
+    ) -> Fragments<[u32; 2]> {
+        let mut words = [[0; 2]; MOST_FRAGMENTS];
+        self.load::<P>(0, &mut words, key, (0, runs));
+        let later = key - block as i32;
+        if later >= 0 {
+            self.fetch::<P, 1>(later, runs);
+        }
+        words
+    }
 }
 
 impl Runs for TwoRows<'_> {
@@ -102,10 +132,10 @@ impl<
         mut ring: Ring,
         warp: u32,
     ) {
-        if !has_marks::<F>(problem) {
+        if !has_marks::<E, F>(problem) {
             return;
         }
-        let (has_mask, has_biases) = (!problem.mask.is_null(), has_half_biases(problem));
+        let (has_mask, has_biases) = (!problem.mask.is_null(), has_half_biases::<E>(problem));
         let drops = F::ALL && problem.dropped != 0;
         let dropout = Dropout::of(problem).uniform();
         let lane = warp::lane_id();
@@ -162,15 +192,9 @@ impl<
             // The group, the same in each round, is computed anew: registers are rare.
             let anew = hint::opaque(i);
             let (two, group) = (anew / Self::GROUPS, anew % Self::GROUPS);
-            let row = two / 8 * 16 + two % 8;
-            let rows = TwoRows { tile: *tile, facts: Self::row_facts_of_markers(), row };
-            let mut bytes = [[0; 2]; MOST_FRAGMENTS];
+            let rows = TwoRows::of(tile, Self::row_facts_of_markers(), two);
             let key = first_key + group as i32 * GROUP_KEYS;
-            rows.load::<Masks>(0, &mut bytes, key, (0, GROUP));
-            let later = key - Self::KEYS as i32;
-            if later >= 0 {
-                rows.fetch::<Masks, 1>(later, GROUP);
-            }
+            let bytes = rows.load_runs_of::<Masks>(key, GROUP, Self::KEYS);
             // Four threads' two pairs have the lower and the upper four keys of each fragment.
             let mut words = [0; 2];
             unroll!(fragment in GROUP, up to 4 => {
@@ -203,16 +227,11 @@ impl<
         while i < Self::ROWS / 2 * of_row {
             let anew = hint::opaque(i);
             let (two, part) = (anew / of_row, anew % of_row);
-            let row = two / 8 * 16 + two % 8;
-            let rows = TwoRows { tile: *tile, facts: Self::row_facts_of_markers(), row };
-            let mut words = [[0; 2]; MOST_FRAGMENTS];
+            let rows = TwoRows::of(tile, Self::row_facts_of_markers(), two);
             let key = first_key + (part * runs) as i32 * RUN;
-            rows.load::<HalfBiases<E>>(0, &mut words, key, (0, runs as usize));
-            let later = key - Self::KEYS as i32;
-            if later >= 0 {
-                rows.fetch::<HalfBiases<E>, 1>(later, runs as usize);
-            }
-            let at = layout.along(layout.address(Self::biases_of(marks, 0), row, 0), part * runs);
+            let words = rows.load_runs_of::<HalfBiases<E>>(key, runs as usize, Self::KEYS);
+            let row = layout.address(Self::biases_of(marks, 0), rows.row, 0);
+            let at = layout.along(row, part * runs);
             unroll!(h in 2 => {
                 unroll!(run in 2 => {
                     let n = GROUP * run;

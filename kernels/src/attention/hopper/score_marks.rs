@@ -7,7 +7,12 @@
 
 use super::{cut::Cut, products::Left};
 use crate::{
-    attention::{lane_rows::GROUP, mask, portable::swizzle::Swizzle, row_elements::RowElements},
+    attention::{
+        lane_rows::{GROUP, GROUP_KEYS},
+        mask,
+        portable::swizzle::Swizzle,
+        row_elements::RowElements,
+    },
     marks,
 };
 use cuda_std::{bits, shared};
@@ -78,7 +83,7 @@ impl<
 > Cut<WARPGROUPS, PANELS, SCORES, OUTPUT, KEEPS_Q>
 {
     /// Groups of fragments of a block of keys.
-    pub const GROUPS: u32 = Self::KEYS / 32;
+    pub const GROUPS: u32 = Self::KEYS / GROUP_KEYS as u32;
     /// Bytes from the words of a pair of threads to those of the next pair.
     const PAIR_BYTES: u32 = 4 * Self::GROUPS.next_power_of_two();
     /// Bytes of the marks of a kind: there are as many pairs of threads as rows, 16 in a warp.

@@ -51,6 +51,7 @@ impl Turns {
     #[track_caller]
     pub unsafe fn end(self) {
         let next = match self.consumers {
+            // Without a choice, which would be kept in a register.
             2 => 1 - self.consumer,
             _ if self.consumer + 1 == self.consumers => 0,
             _ => self.consumer + 1,

@@ -32,6 +32,7 @@ use crate::attention::{
     lane_rows::MOST_FRAGMENTS,
     mask::bank_index,
     online_softmax::{Fragment, OnlineSoftmax},
+    per_score::LoadPerScore,
     problem::{AttentionForward, Strides, flags},
     rows::Rows,
 };
