@@ -72,6 +72,7 @@ fn mbarriers_hand_over() {
     check_hand_over((8, 0), &mbarrier_test, 64, 32, 256);
     check_hand_over((9, 0), &mbarrier_wait, 64, 32, 256);
     check_hand_over((9, 0), &mbarrier_expect, 64, 32, 256);
+    check_hand_over((9, 0), &mbarrier_of_warps, 64, 32, 256);
 }
 
 /// Hands over elements one by one, each to another lane.

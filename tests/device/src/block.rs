@@ -3,6 +3,7 @@
 use cuda_std::{
     block, fence, global, kernel, mbarrier, shared,
     thread::{self, thread_idx_x},
+    warp::{self, FULL_MASK},
 };
 
 /// Thread index, block index, block size and grid size along x, y and z. `to` has 4 elements for
@@ -114,25 +115,30 @@ pub unsafe fn barriers_between_branches(from: *const u32, to: *mut u32) {
 }
 
 macro_rules! mbarriers {
-    ($($(#[$doc:meta])* $kernel:ident, $arch:literal, $arrive:expr;)*) => {$(
+    ($($(#[$doc:meta])* $kernel:ident, $arch:literal, $arrivals:literal, $arrive:expr;)*) => {$(
         $(#[$doc])*
         #[kernel(launch_bounds(64, 1), arch = $arch)]
         pub unsafe fn $kernel(from: *const u32, to: *mut u32, rounds: u32) {
             // SAFETY: promised by this kernel's caller, and by the one call below.
-            unsafe { hand_over(from, to, rounds, |full| $arrive(full)) }
+            unsafe { hand_over(from, to, rounds, $arrivals, |barrier| $arrive(barrier)) }
         }
     )*};
 }
 
 mbarriers! {
     /// `hand_over`, which polls on this architecture.
-    mbarrier_test, "sm_80", mbarrier::arrive;
+    mbarrier_test, "sm_80", 32, mbarrier::arrive;
     /// `hand_over`, which sleeps in the instruction on this architecture.
-    mbarrier_wait, "sm_90", mbarrier::arrive;
+    mbarrier_wait, "sm_90", 32, mbarrier::arrive;
     /// `hand_over`, with an arrival that could announce bytes of copies, and announces none.
-    mbarrier_expect, "sm_90a", (|full| {
+    mbarrier_expect, "sm_90a", 32, (|barrier| {
         fence::proxy_async();
-        mbarrier::arrive_expect_tx(full, 0)
+        mbarrier::arrive_expect_tx(barrier, 0)
+    });
+    /// `hand_over`, where one lane arrives for its warp, once all have met.
+    mbarrier_of_warps, "sm_90", 1, (|barrier| {
+        warp::sync_warp(FULL_MASK);
+        mbarrier::arrive_if(warp::lane_id() == 0, barrier)
     });
 }
 
@@ -198,10 +204,16 @@ pub unsafe fn mbarrier_expect_if(from: *const u32, to: *mut u32, rounds: u32) {
     }
 }
 
-/// The first warp produces, the second consumes, with mbarriers for full (32 times `arrive`) and
-/// empty (32 arrivals). `from` and `to` have `rounds` times 32 elements.
+/// The first warp produces, the second consumes, with mbarriers for full and empty: all lanes `arrive`,
+/// which makes so many arrivals. `from` and `to` have `rounds` times 32 elements.
 #[inline(always)]
-unsafe fn hand_over(from: *const u32, to: *mut u32, rounds: u32, arrive: impl Fn(u32)) {
+unsafe fn hand_over(
+    from: *const u32,
+    to: *mut u32,
+    rounds: u32,
+    arrivals: u32,
+    arrive: impl Fn(u32),
+) {
     let i = thread_idx_x() % 32;
     let produces = thread_idx_x() < 32;
     let (full, empty, slots) = (shared::dynamic(), shared::dynamic() + 8, shared::dynamic() + 128);
@@ -209,8 +221,8 @@ unsafe fn hand_over(from: *const u32, to: *mut u32, rounds: u32, arrive: impl Fn
     // whole warps.
     unsafe {
         if thread_idx_x() == 0 {
-            mbarrier::init(full, 32);
-            mbarrier::init(empty, 32);
+            mbarrier::init(full, arrivals);
+            mbarrier::init(empty, arrivals);
         }
         thread::sync_threads();
         for round in 0..rounds {
@@ -223,7 +235,7 @@ unsafe fn hand_over(from: *const u32, to: *mut u32, rounds: u32, arrive: impl Fn
             } else {
                 mbarrier::wait(full, round % 2);
                 let value: u32 = shared::load(slots + 4 * (31 - i));
-                mbarrier::arrive(empty);
+                arrive(empty);
                 global::store(to.add(element), value);
             }
         }
