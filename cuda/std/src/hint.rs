@@ -49,18 +49,3 @@ impl<T: Registers, const N: usize> Registers for [T; N] {
 pub fn opaque<T: Registers>(value: T) -> T {
     value.opaque()
 }
-
-/// Has a number that is not negative computed before what follows. The assembler, which does not know
-/// that it is not, moves no wait for asynchronous work up before what it is computed from.
-#[inline(always)]
-pub fn computed(not_negative: f32) {
-    dual! {
-        ptx: core::arch::asm!(
-            "{{ .reg .pred p; setp.lt.f32 p, {}, 0f00000000; @p nanosleep.u32 0; }}",
-            in(reg32) not_negative, options(nostack),
-        ),
-        emulator: {
-            let _ = not_negative;
-        },
-    }
-}

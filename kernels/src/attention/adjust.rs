@@ -12,7 +12,10 @@ use super::{
     softcap,
 };
 use crate::marks;
-use cuda_std::math;
+use cuda_std::{
+    math,
+    warp::{self, FULL_MASK},
+};
 
 /// The scores of a lane on their way to the softmax.
 pub trait AdjustScores: LoadPerScore + LaneRows {
@@ -150,16 +153,37 @@ pub trait AdjustScores: LoadPerScore + LaneRows {
     ) {
         let (queries, keys) = self.counts();
         let shift = keys - queries - self.key(first_key);
+        let last = Self::offset(2 * Self::FRAGMENTS - 1) as f32;
+        let mut rows = [[(0.0, 0.0); 2]; M];
+        let mut are_aside = true;
         unroll!(m in M, up to 2 => {
             unroll!(h in 2 => {
                 let (facts, row) = self.facts(m, h);
                 let Alibi { slope, query } = facts.alibi(row);
                 // How far the lane's first key is before the diagonal.
                 let ahead = (query + shift) as f32;
-                scores[m].map_row(h, |i, score| {
-                    let distance = (ahead - Self::offset(i) as f32).abs();
-                    math::fma(-slope, distance, score * factor)
-                });
+                are_aside &= ahead <= 0.0 || ahead >= last;
+                rows[m][h] = (slope, ahead);
+            });
+        });
+        // Where all keys are on one side of the diagonal, distances grow from key to key, or shrink.
+        let are_aside = warp::vote_all(FULL_MASK, are_aside);
+        unroll!(m in M, up to 2 => {
+            unroll!(h in 2 => {
+                let (slope, ahead) = rows[m][h];
+                if are_aside {
+                    let growth = if ahead > 0.0 { slope } else { -slope };
+                    let first = -growth * ahead;
+                    scores[m].map_row(h, |i, score| {
+                        math::fma(score, factor, math::fma(growth, Self::offset(i) as f32, first))
+                    });
+                } else {
+                    scores[m].map_row(h, |i, score| {
+                        // Of a product, other than of a fused sum, the factor's sign is free.
+                        let distance = ahead - Self::offset(i) as f32;
+                        math::fma(score, factor, distance.abs() * -slope)
+                    });
+                }
             });
         });
     }

@@ -61,6 +61,9 @@ pub struct Rescaling<const M: usize> {
 }
 
 impl<const M: usize> Rescaling<M> {
+    /// None.
+    pub const NONE: Self = Rescaling { is_needed: false, factors: [[1.0; 2]; M] };
+
     /// Rescales the output.
     #[inline(always)]
     pub fn apply(self, output: &mut [impl RowElements; M]) {
@@ -83,12 +86,18 @@ pub struct OnlineSoftmax<const M: usize> {
     sum: [[f32; 2]; M],
     /// Some reference of the warp's rows is beyond [`NEAR`].
     is_far: bool,
+    /// What is subtracted from scaled scores that have been [brought near](Self::bring_near).
+    offset: [[f32; 2]; M],
 }
 
 impl<const M: usize> OnlineSoftmax<M> {
     /// Of rows that have seen nothing.
-    pub const EMPTY: Self =
-        OnlineSoftmax { max: [[f32::NEG_INFINITY; 2]; M], sum: [[0.0; 2]; M], is_far: false };
+    pub const EMPTY: Self = OnlineSoftmax {
+        max: [[f32::NEG_INFINITY; 2]; M],
+        sum: [[0.0; 2]; M],
+        is_far: false,
+        offset: [[0.0; 2]; M],
+    };
 
     /// Takes in a block of scores, -inf where hidden, and leaves their exponentials in their place.
     /// The output, which has the exponentials of earlier blocks in it, is rescaled if need be.
@@ -141,6 +150,7 @@ impl<const M: usize> OnlineSoftmax<M> {
                     let to = Reference::of(finite(max[m][h]), coefficient, is_far);
                     let factor = self.factor(m, h, to, coefficient);
                     self.sum[m][h] *= factor;
+                    self.offset[m][h] = to.offset;
                     rescaling.factors[m][h] = factor;
                 });
             });
@@ -154,8 +164,8 @@ impl<const M: usize> OnlineSoftmax<M> {
     /// which is far from 0? Then only they remain to be [taken](Self::exponentiate_near).
     ///
     /// Maxima are those of the scores' bits as integers, of which there is an instruction for three.
-    /// They order what is not negative as numbers are ordered, above all that is negative, whose order
-    /// does not count beside a reference that is not.
+    /// They order what is not negative as numbers are ordered, above all that is negative: where there is
+    /// nothing else, 0 bounds it.
     ///
     /// # Safety
     /// Convergent: the whole warp.
@@ -165,9 +175,9 @@ impl<const M: usize> OnlineSoftmax<M> {
         unroll!(m in M, up to 2 => {
             unroll!(h in 2 => {
                 let (reference, max) = (self.max[m][h], row_max_bits(&scores[m], h));
-                let is_known = max >= 0 || reference >= 0.0;
-                let growth = f32::from_bits(max as u32).max(reference) - reference;
-                changes |= !is_known || growth * exponents.coefficient > LAG;
+                let bound = f32::from_bits(max.max(0) as u32);
+                let growth = bound.max(reference) - reference;
+                changes |= growth * exponents.coefficient > LAG;
             });
         });
         !warp::vote_any(FULL_MASK, changes)
@@ -187,16 +197,8 @@ impl<const M: usize> OnlineSoftmax<M> {
     #[inline(always)]
     pub fn exponentiate(&mut self, scores: &mut [impl RowElements; M], exponents: Exponents) {
         let coefficient = exponents.coefficient;
-        let mut offsets = self.offsets(coefficient);
-        if self.is_far {
-            unroll!(m in M, up to 2 => {
-                unroll!(h in 2 => {
-                    let difference = finite(self.max[m][h]);
-                    scores[m].map_row(h, |_, score| score - difference);
-                });
-                offsets[m] = [0.0; 2];
-            });
-        }
+        self.bring_near(scores);
+        let offsets = self.offsets(coefficient);
         unroll!(m in M, up to 2 => {
             unroll!(h in 2 => {
                 let offset = offsets[m][h];
@@ -205,16 +207,29 @@ impl<const M: usize> OnlineSoftmax<M> {
         });
     }
 
-    /// The same, if [`Self::keeps_near`] says so: without a branch, and the rows alternately, so that
-    /// the first exponentials begin before all exponents are computed.
+    /// Subtracts references that are far from 0, but for their offset.
+    #[inline(always)]
+    pub fn bring_near(&self, scores: &mut [impl RowElements; M]) {
+        if self.is_far {
+            unroll!(m in M, up to 2 => {
+                unroll!(h in 2 => {
+                    let difference = finite(self.max[m][h]);
+                    scores[m].map_row(h, |_, score| score - difference);
+                });
+            });
+        }
+    }
+
+    /// The same of scores that [`Self::keeps_near`] tells of, or that have been [brought
+    /// near](Self::bring_near): without a branch, and the rows alternately, so that the first exponentials
+    /// begin before all exponents are computed.
     #[inline(always)]
     pub fn exponentiate_near(&mut self, scores: &mut [impl RowElements; M], exponents: Exponents) {
         let coefficient = exponents.coefficient;
-        let offsets = self.offsets(coefficient);
         unroll!(m in M, up to 2 => {
             let mut sums = [[0.0; 2]; 2];
             scores[m].map(|h, i, score| {
-                let exponential = math::exp2(math::fma(score, coefficient, -offsets[m][h]));
+                let exponential = math::exp2(math::fma(score, coefficient, -self.offset[m][h]));
                 let sum = &mut sums[h][i % 2];
                 *sum = if i < 2 { exponential } else { *sum + exponential };
                 exponential
@@ -225,13 +240,13 @@ impl<const M: usize> OnlineSoftmax<M> {
         });
     }
 
-    /// What is subtracted from scaled scores, where references are near.
+    /// What is subtracted from scaled scores that have been brought near.
     #[inline(always)]
     fn offsets(&self, coefficient: f32) -> [[f32; 2]; M] {
         let mut offsets = [[0.0; 2]; M];
         unroll!(m in M, up to 2 => {
             unroll!(h in 2 => {
-                offsets[m][h] = finite(self.max[m][h]) * coefficient;
+                offsets[m][h] = if self.is_far { 0.0 } else { finite(self.max[m][h]) * coefficient };
             });
         });
         offsets
@@ -243,15 +258,6 @@ impl<const M: usize> OnlineSoftmax<M> {
     pub fn settle(&mut self) {
         unroll!(m in M, up to 2 => {
             self.sum[m] = hint::opaque(self.sum[m]);
-        });
-    }
-
-    /// Has exponentials computed here, and not after waits that follow.
-    #[inline(always)]
-    pub fn complete(&mut self) {
-        self.settle();
-        unroll!(m in M, up to 2 => {
-            hint::computed(self.sum[m][0] + self.sum[m][1]);
         });
     }
 

@@ -159,6 +159,7 @@ impl AttentionForward {
             k_lengths: pointer(self.k_lengths),
             bank_index: pointer(self.bank_index),
             scale: hint::opaque(self.scale),
+            scale_pointer: hint::opaque(self.scale_pointer as i64) as *const f32,
             mask: hint::opaque(self.mask as i64) as *const u8,
             dropped: hint::opaque(self.dropped),
             flags: hint::opaque(self.flags),

@@ -78,12 +78,13 @@ where
             let (_, exponents) = scaling::<F>(&after);
             let [number, warp, lane] = hint::opaque([number, warp, lane]);
             let at = ThreadRows::of(Self::tile(&after, number), warp, lane);
+            let is_in_bank = !F::MASKS || bank_index(&after, at.tile.rows.batch).is_some();
             let results = [0, 1].map(|h| {
                 let (mut factor, mut lse) = softmax.finish(0, h, exponents);
                 if F::ALL && problem.dropped != 0 {
                     factor *= Dropout::of(problem).factor();
                 }
-                if F::MASKS && index.is_none() {
+                if !is_in_bank {
                     (factor, lse) = (f32::NAN, f32::NAN);
                 }
                 let counts = at.row(h) < at.tile.rows.count();
@@ -166,7 +167,8 @@ where
         let turn = (block, scaling);
         let keeps = Self::adjust::<E, F>(anew(), &mut scores, &mut rings.marks, turn);
         // There is no output to be rescaled yet.
-        let _ = Self::take::<F>(anew(), seen, &mut softmax, &mut scores, turn);
+        let _ = Self::raise::<F>(anew(), seen, &mut softmax, &mut scores, turn);
+        softmax.exponentiate_near(&mut scores, scaling.1);
         let mut probabilities = Self::left::<E>(&scores[0], keeps);
         while block > blocks.first {
             block -= 1;
@@ -177,23 +179,17 @@ where
             let growing = Self::multiply_values::<E>(output, &probabilities, rings.v.tile());
             turns.end();
             Self::fetch_biases::<E, F>(anew(), block);
+            let turn = (block, scaling);
             let mut scores = [scores.wait::<1>()];
             rings.k.release(speaks);
-            let turn = (block, scaling);
             let keeps = Self::adjust::<E, F>(anew(), &mut scores, &mut rings.marks, turn);
-            if Self::is_plain::<F>(anew(), seen, turn) && softmax.keeps_near(&scores, scaling.1) {
-                softmax.exponentiate_near(&mut scores, scaling.1);
-                output = growing.wait::<0>();
-                rings.v.release(speaks);
-                probabilities = Self::left::<E>(&scores[0], keeps);
-                continue;
+            let mut rescaling = Rescaling::NONE;
+            if !softmax.keeps_near(&scores, scaling.1) || !Self::is_plain::<F>(anew(), seen, turn) {
+                rescaling = Self::raise::<F>(anew(), seen, &mut softmax, &mut scores, turn);
             }
-            let rescaling = Self::take::<F>(anew(), seen, &mut softmax, &mut scores, turn);
-            // Exponentials are computed before the wait that follows.
-            scores = hint::opaque(scores);
-            softmax.complete();
             let mut outputs = [growing.wait::<0>()];
             rings.v.release(speaks);
+            softmax.exponentiate_near(&mut scores, scaling.1);
             probabilities = Self::left::<E>(&scores[0], keeps);
             rescaling.apply(&mut outputs);
             [output] = outputs;
@@ -219,8 +215,8 @@ where
     /// Do all rows of the warp, which all see `seen`, see a block of keys as a whole?
     #[inline(always)]
     fn is_seen<F: Features>(rows: ScoreRows<'_, SCORES>, seen: Seen, block: i32) -> bool {
-        // With masks registers are rarer than instructions.
-        let seen = if F::MASKS { rows.at.seen_by_all() } else { seen };
+        // With all features registers are rarer than instructions.
+        let seen = if F::ALL { rows.at.seen_by_all() } else { seen };
         seen.sees_all(block * Self::KEYS as i32, Self::KEYS as i32)
     }
 
@@ -274,10 +270,10 @@ where
         kept
     }
 
-    /// Turns scores of a block of keys, adjusted where there are masks, into exponentials: how the
-    /// output is to be rescaled.
+    /// Makes exponents, but for a factor and a reference, of scores of a block of keys, adjusted where there
+    /// are masks: how the output is to be rescaled.
     #[inline(always)]
-    unsafe fn take<F: Features>(
+    unsafe fn raise<F: Features>(
         rows: ScoreRows<'_, SCORES>,
         seen: Seen,
         softmax: &mut OnlineSoftmax<1>,
@@ -293,7 +289,7 @@ where
             rows.at.hide(&mut scores[0], block * Self::KEYS as i32);
         }
         let rescaling = softmax.raise(scores, exponents);
-        softmax.exponentiate(scores, exponents);
+        softmax.bring_near(scores);
         rescaling
     }
 

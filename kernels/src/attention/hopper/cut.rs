@@ -66,8 +66,13 @@ impl<
     pub const KEYS: u32 = 2 * SCORES as u32;
     /// Panels of v and o.
     pub const VALUE_PANELS: u32 = 2 * OUTPUT as u32 / PANEL;
-    /// Threads of a block: the consumers, and before them the producer and the markers.
-    pub const THREADS: u32 = 32 * WARPS * (WARPGROUPS + 1);
+    /// Warpgroups ahead of the consumers with masks: of the producer and the markers. One, where the tensor
+    /// cores' instructions take more registers than so many threads begin with.
+    pub const WARPGROUPS_AHEAD: u32 = if OUTPUT > 64 { 1 } else { 2 };
+    /// The markers, a warp each: several are needed to have enough loads and multiplications under way.
+    pub const MARKERS: u32 = WARPS * Self::WARPGROUPS_AHEAD - 1;
+    /// Their threads.
+    pub const MARKERS_THREADS: u32 = 32 * Self::MARKERS;
     /// Warps of the consumers.
     pub const CONSUMER_WARPS: u32 = WARPS * WARPGROUPS;
 

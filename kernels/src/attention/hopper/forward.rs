@@ -28,7 +28,6 @@
 
 use super::{
     cut::{Cut, WARPS},
-    mark::MARKERS,
     products::Factor,
 };
 use crate::attention::{features::Features, problem::AttentionForward};
@@ -80,7 +79,7 @@ where
             rings.v.init((1, Self::CONSUMER_WARPS));
             rings.detour.init();
             if F::MASKS {
-                rings.marks.init((MARKERS, Self::CONSUMER_WARPS));
+                rings.marks.init((Self::MARKERS, Self::CONSUMER_WARPS));
             }
             fence::proxy_async();
         }
@@ -89,7 +88,8 @@ where
         // By the shuffle the assembler knows that it is the same in all lanes, and so is what depends
         // on it.
         let warp = warp::shuffle_idx(FULL_MASK, thread / 32, 0);
-        if warp < WARPS {
+        let ahead = if F::MASKS { WARPS * Self::WARPGROUPS_AHEAD } else { WARPS };
+        if warp < ahead {
             match WARPGROUPS {
                 2 => warpgroup::decrease_registers::<40>(),
                 _ => warpgroup::decrease_registers::<32>(),
@@ -100,12 +100,13 @@ where
                 Self::mark::<E, F>(problem, rings.marks, warp - 1);
             }
         } else {
-            match WARPGROUPS {
-                2 => warpgroup::increase_registers::<232>(),
-                3 => warpgroup::increase_registers::<160>(),
+            match (WARPGROUPS, ahead / WARPS) {
+                (2, 1) => warpgroup::increase_registers::<232>(),
+                (2, _) => warpgroup::increase_registers::<216>(),
+                (3, _) => warpgroup::increase_registers::<160>(),
                 _ => warpgroup::increase_registers::<112>(),
             }
-            Self::consume::<E, F>(problem, maps, rings, warp - WARPS);
+            Self::consume::<E, F>(problem, maps, rings, warp - ahead);
         }
     }
 }

@@ -29,12 +29,6 @@ use cuda_std::{
     warp::{self, FULL_MASK},
 };
 
-/// The markers, a warp each.
-pub const MARKERS: u32 = 3;
-
-/// Their threads.
-const THREADS: u32 = 32 * MARKERS;
-
 /// The barrier at which they meet: behind those of the consumers' turns.
 const BARRIER: u32 = 8;
 
@@ -148,14 +142,14 @@ impl<
             let own = || hint::opaque(32 * warp + lane);
             if (has_mask || has_biases) && !tile.blocks.is_empty() {
                 // Nobody reads the last tile's.
-                block::barrier_sync(BARRIER, THREADS);
+                block::barrier_sync(BARRIER, Self::MARKERS_THREADS);
                 let mut row = own();
                 while row < Self::ROWS {
                     let facts = Self::row_facts_of_markers();
                     facts.store::<E>(&tile.rows, index, (tile.first_row, row));
-                    row += THREADS;
+                    row += Self::MARKERS_THREADS;
                 }
-                block::barrier_sync(BARRIER, THREADS);
+                block::barrier_sync(BARRIER, Self::MARKERS_THREADS);
             }
             let mut block = tile.blocks.end;
             while block > tile.blocks.first {
@@ -209,7 +203,7 @@ impl<
                 let at = Self::mark_of(marks, Kind::Hidden, 2 * two + pair as u32, group);
                 shared::store(at, words[pair]);
             });
-            i += THREADS;
+            i += Self::MARKERS_THREADS;
         }
     }
 
@@ -239,7 +233,7 @@ impl<
                     shared::store(layout.down(at ^ (CHUNK * run as u32), 8 * h as u32), four);
                 });
             });
-            i += THREADS;
+            i += Self::MARKERS_THREADS;
         }
     }
 
@@ -272,7 +266,7 @@ impl<
                 let pair = 16 * (2 * two_warps + warp as u32) + 2 * row + half;
                 shared::store(Self::mark_of(marks, Kind::Kept, pair, group), words[warp]);
             });
-            i += THREADS;
+            i += Self::MARKERS_THREADS;
         }
     }
 }
