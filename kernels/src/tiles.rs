@@ -249,9 +249,11 @@ and output take 160 of 232 registers")
             (hopper_d256, Plain, RowsFrom(65), 256, 256, (2, 4, 40, 128, false), 384,
                 "128 queries, 64 a warpgroup; 80 keys at a time, for which shared memory has room")
             (hopper_d64_masked, Masked, RowsFrom(65), 64, 64, (2, 1, 48, 32, false), 512,
-                "128 queries, 64 a warpgroup: a third one would not leave registers for masks and biases")
+                "128 queries, 64 a warpgroup: a third one would not leave registers for masks and biases; 96 keys at a \
+time leave some for a second warpgroup of markers")
             (hopper_d128_masked, Masked, RowsFrom(65), 128, 128, (2, 2, 48, 64, false), 512,
-                "128 queries, 64 a warpgroup; 96 keys at a time leave shared memory for biases")
+                "128 queries, 64 a warpgroup; 96 keys at a time leave shared memory for biases, and registers for a second \
+warpgroup of markers")
             (hopper_d256_masked, Masked, RowsFrom(65), 256, 256, (2, 4, 16, 128, false), 384,
                 "128 queries, 64 a warpgroup; 32 keys at a time leave registers for masks and biases")
         }

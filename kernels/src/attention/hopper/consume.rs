@@ -180,11 +180,15 @@ where
             turns.end();
             Self::fetch_biases::<E, F>(anew(), block);
             let turn = (block, scaling);
+            let is_plain = || Self::is_plain::<F>(anew(), seen, turn);
+            // Found out while the scores are computed, if that does not take longer.
+            let may_be_plain = F::MASKS || hint::opaque(is_plain() as u32) != 0;
             let mut scores = [scores.wait::<1>()];
             rings.k.release(speaks);
             let keeps = Self::adjust::<E, F>(anew(), &mut scores, &mut rings.marks, turn);
             let mut rescaling = Rescaling::NONE;
-            if !softmax.keeps_near(&scores, scaling.1) || !Self::is_plain::<F>(anew(), seen, turn) {
+            let is_straight = may_be_plain && softmax.keeps_near(&scores, scaling.1);
+            if !is_straight || F::MASKS && !is_plain() {
                 rescaling = Self::raise::<F>(anew(), seen, &mut softmax, &mut scores, turn);
             }
             let mut outputs = [growing.wait::<0>()];

@@ -9,17 +9,18 @@
 //! - Tiling: a block takes tiles of rows of one head, one after the other. A consumer has 64 rows of
 //!   it, and walks over the blocks of keys that these see, from the last to the first. Whatever hides
 //!   keys is looked at only in blocks where it does.
-//! - Roles: one warp of the first warpgroup, the producer, copies by TMA; its other warps, the markers,
-//!   get masks, biases and dropout ready, if there are any; the other warpgroups, the consumers,
-//!   multiply and take exponentials. They meet at mbarriers, by which tiles pass through shared memory.
+//! - Roles: the first warp, the producer, copies by TMA; the other warps of its warpgroup, and of a
+//!   second one where there are registers for it, the markers, get masks, biases and dropout ready, if
+//!   there are any; the other warpgroups, the consumers, multiply and take exponentials. They meet at
+//!   mbarriers, by which tiles pass through shared memory.
 //! - Sequences: a batch entry's rows begin anywhere in the tensors, and end before others do. Keys
 //!   beyond its end are hidden; values there become zeros, before anything is multiplied by them; and
 //!   rows that others follow are stored one by one.
 //! - Overlap: a consumer's tensor cores multiply a block's scores and the output of the block before,
 //!   while it takes exponentials; and consumers take turns at beginning products, so that one
 //!   multiplies while another does not.
-//! - Straight: a block of keys that nothing hides, whose scores need no other reference, is taken
-//!   without a branch between products.
+//! - Straight: a block of keys that nothing hides, whose scores need no other reference, passes over
+//!   what other blocks take: hiding keys, and raising references.
 //! - What scores have of their own, masks, biases of 16 bits and dropout, comes from the markers, and
 //!   biases of f32 from the L2 cache.
 //! - Registers: those that the producer gives back let a consumer hold 64 rows of output, scores,
