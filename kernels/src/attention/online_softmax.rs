@@ -195,7 +195,7 @@ impl<const M: usize> OnlineSoftmax<M> {
     /// Takes in the sums of a block of scores whose maxima have been taken in, and leaves their
     /// exponentials in their place.
     #[inline(always)]
-    pub fn exponentiate(&mut self, scores: &mut [impl RowElements; M], exponents: Exponents) {
+    fn exponentiate(&mut self, scores: &mut [impl RowElements; M], exponents: Exponents) {
         let coefficient = exponents.coefficient;
         self.bring_near(scores);
         let offsets = self.offsets(coefficient);
@@ -240,7 +240,7 @@ impl<const M: usize> OnlineSoftmax<M> {
         });
     }
 
-    /// What is subtracted from scaled scores that have been brought near.
+    /// The offsets, computed anew: in a kernel that asks here they take no registers meanwhile.
     #[inline(always)]
     fn offsets(&self, coefficient: f32) -> [[f32; 2]; M] {
         let mut offsets = [[0.0; 2]; M];
